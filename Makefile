@@ -1,0 +1,66 @@
+# `make help` lists what there is. Every target does its own set-up.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime-installed
+DEV := $(VENV)/.dev-installed
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check format bench cluster lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(RUNTIME) ## put the commands `rescheduler` and `kubectl-reschedule` into .venv/bin
+	@echo "Installed. Try: $(BIN)/rescheduler --help"
+
+demo: $(RUNTIME) ## plan for an uneven example cluster, drawn in the terminal
+	@$(BIN)/rescheduler plan --snapshot examples/uneven-cluster.yaml --policy examples/policy.yaml
+
+test: $(DEV) ## run all tests (the first run builds the test cluster, about 7 minutes on 2 cores)
+	@$(BIN)/python -m testcluster build
+	@$(BIN)/python -m pytest
+
+check: $(DEV) ## format, lint, strict types
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+format: $(DEV) ## rewrite the code in the house format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(DEV) ## measure speed and memory, as a table and as JSON
+	@$(BIN)/python -m testcluster build
+	@$(BIN)/python -m benchmarks
+
+cluster: $(DEV) ## start a real Kubernetes control plane with an uneven example; Ctrl-C stops it
+	@$(BIN)/python -m testcluster build
+	@$(BIN)/python -m testcluster run
+
+lock: $(DEV) ## resolve the dependencies anew into requirements/
+	@for group in runtime dev; do \
+	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	    --no-header --no-annotate --upgrade pyproject.toml --group build \
+	    $$([ $$group = dev ] && echo --group dev) -o requirements/$$group.txt; done
+
+clean: ## remove the virtual environment and caches of this folder
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(sys.version_info < (3, 11) and f"Python {v} is too old: 3.11 or newer is needed. Name another with: make PYTHON=python3.12")'
+	@echo "Setting up a virtual environment in $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+
+$(RUNTIME): requirements/runtime.txt pyproject.toml | $(BIN)/python
+	@echo "Installing the packages it needs ..."
+	@$(PIP_INSTALL) --require-hashes -r requirements/runtime.txt
+	@$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DEV): requirements/dev.txt $(RUNTIME)
+	@echo "Installing the packages that tests and checks need ..."
+	@$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@

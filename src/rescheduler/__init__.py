@@ -1,0 +1,1 @@
+"""A rescheduler for Kubernetes: moves running pods to better nodes, without anyone noticing."""
