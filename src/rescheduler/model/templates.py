@@ -1,0 +1,237 @@
+# mypy: disable-error-code="misc"
+# (mypy does not see that structs inherit being frozen)
+"""Pod templates: what the pods of one workload have in common, kept once.
+
+Replicas differ in name, node and state, and in nothing else that matters for where they may run.
+So each pod is a row of numbers that points to its template, and whatever can be computed from a
+template is computed once for all of its pods.
+"""
+
+from array import array
+from hashlib import blake2b
+from typing import NamedTuple
+
+import msgspec
+
+from rescheduler.model.objects import (
+    Affinity,
+    Annotations,
+    Container,
+    ContainerStatus,
+    Labels,
+    OwnerReference,
+    Part,
+    Pod,
+    ResourceList,
+    ResourceRequirements,
+    Toleration,
+    TopologySpreadConstraint,
+    Volume,
+)
+from rescheduler.model.resources import PODS, held_by, in_units, pod_amounts
+
+
+class Resize(Part):
+    """What running containers hold where that is not what their pod asks for."""
+
+    containers: tuple[ContainerStatus, ...] = ()
+    pod_requests: ResourceList | None = None
+    pod_allocated: ResourceList = {}
+    infeasible: bool = False
+
+
+class Template(Part):
+    """Everything about a pod that its replicas share."""
+
+    namespace: str
+    labels: Labels = {}
+    annotations: Annotations = Annotations()
+    owner: OwnerReference | None = None
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: ResourceList = {}
+    pod_requests: ResourceList = {}
+    node_selector: Labels = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    spread: tuple[TopologySpreadConstraint, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    resource_claims: bool = False
+    gated: bool = False
+    priority: int = 0
+    priority_class_name: str = ""
+    scheduler_name: str = ""
+    host_network: bool = False
+    grace_seconds: int = 30
+    resize: Resize | None = None
+
+    def asked(self) -> dict[str, int]:
+        """What a new pod of this template asks of a node, in the scheduler's units."""
+        amounts = pod_amounts(
+            self.containers, self.init_containers, self.pod_requests, self.overhead
+        )
+        return {**in_units(amounts), PODS: 1}
+
+    def held(self) -> dict[str, int]:
+        """What a running pod of this template takes up on its node: differs in a resize."""
+        if self.resize is None:
+            return self.asked()
+        amounts = pod_amounts(
+            self._as_held(self.containers, sidecars_only=False),
+            self._as_held(self.init_containers, sidecars_only=True),
+            self._pod_level_held(),
+            self.overhead,
+        )
+        return {**in_units(amounts), PODS: 1}
+
+    def _as_held(
+        self, containers: tuple[Container, ...], sidecars_only: bool
+    ) -> tuple[Container, ...]:
+        assert self.resize is not None
+        statuses = {status.name: status for status in self.resize.containers}
+        return tuple(
+            container
+            if sidecars_only and container.restart_policy != "Always"
+            else msgspec.structs.replace(
+                container,
+                resources=msgspec.structs.replace(
+                    container.resources,
+                    requests=held_by(
+                        container.resources.requests,
+                        statuses.get(container.name),
+                        self.resize.infeasible,
+                    ),
+                ),
+            )
+            for container in containers
+        )
+
+    def _pod_level_held(self) -> ResourceList:
+        assert self.resize is not None
+        if self.resize.pod_requests is None:
+            return self.pod_requests
+        status = ContainerStatus(
+            resources=ResourceRequirements(requests=self.resize.pod_requests),
+            allocated_resources=self.resize.pod_allocated,
+        )
+        held = held_by(self.pod_requests, status, self.resize.infeasible)
+        return {resource: held.get(resource, 0) for resource in self.pod_requests}
+
+
+def template_of(pod: Pod) -> Template:
+    """The part of `pod` that its replicas share."""
+    metadata, spec = pod.metadata, pod.spec
+    return Template(
+        metadata.namespace,
+        metadata.labels,
+        metadata.annotations,
+        metadata.controller,
+        spec.containers,
+        spec.init_containers,
+        spec.overhead,
+        spec.resources.requests if spec.resources is not None else {},
+        spec.node_selector,
+        spec.affinity,
+        spec.tolerations,
+        spec.topology_spread_constraints,
+        # Each pod has a token volume with a random name: kept, it would make every pod unique.
+        tuple(volume for volume in spec.volumes if volume.matters),
+        bool(spec.resource_claims),
+        bool(spec.scheduling_gates),
+        spec.priority,
+        spec.priority_class_name,
+        spec.scheduler_name,
+        spec.host_network,
+        spec.termination_grace_period_seconds,
+        _resize_of(pod),
+    )
+
+
+def _resize_of(pod: Pod) -> Resize | None:
+    """None for the usual pod, which has exactly what it asks for."""
+    status = pod.status
+    statuses = status.container_statuses + status.init_container_statuses
+    if status.resources is None and not any(
+        _differs(container, statuses)
+        for container in pod.spec.containers + pod.spec.init_containers
+    ):
+        return None
+    return Resize(
+        containers=statuses,
+        pod_requests=status.resources.requests if status.resources is not None else None,
+        pod_allocated=status.allocated_resources,
+        infeasible=any(
+            condition.type == "PodResizePending" and condition.reason == "Infeasible"
+            for condition in status.conditions
+        ),
+    )
+
+
+def _differs(container: Container, statuses: tuple[ContainerStatus, ...]) -> bool:
+    requests = container.resources.requests
+    for status in statuses:
+        if status.name == container.name and status.resources is not None:
+            return status.resources.requests != requests or (
+                status.allocated_resources != requests and bool(status.allocated_resources)
+            )
+    return False
+
+
+class PooledTemplate(NamedTuple):
+    """A template and what its pods ask for and hold."""
+
+    template: Template
+    asked: dict[str, int]
+    held: dict[str, int]
+
+
+class TemplatePool:
+    """Numbers templates, the same number for equal ones, and forgets those no pod uses."""
+
+    def __init__(self) -> None:
+        self._encode = msgspec.json.Encoder(order="deterministic").encode
+        self._number_of: dict[bytes, int] = {}
+        self._digests: list[bytes] = []
+        self._entries: list[PooledTemplate | None] = []
+        self._users = array("q")
+        self._free: list[int] = []
+
+    def acquire(self, pod: Pod) -> int:
+        """The number of the template of `pod`, which now has one user more."""
+        template = template_of(pod)
+        digest = blake2b(self._encode(template), digest_size=16).digest()
+        number = self._number_of.get(digest)
+        if number is None:
+            number = self._add(digest, template)
+        self._users[number] += 1
+        return number
+
+    def release(self, number: int) -> None:
+        """One user less; the last one takes the template along."""
+        self._users[number] -= 1
+        if self._users[number] == 0:
+            del self._number_of[self._digests[number]]
+            self._entries[number] = None
+            self._free.append(number)
+
+    def __getitem__(self, number: int) -> PooledTemplate:
+        entry = self._entries[number]
+        assert entry is not None, "a template without users was asked for"
+        return entry
+
+    def __len__(self) -> int:
+        return len(self._number_of)
+
+    def _add(self, digest: bytes, template: Template) -> int:
+        # Computed before anything is changed: a bad quantity leaves the pool as it was.
+        entry = PooledTemplate(template, template.asked(), template.held())
+        if self._free:
+            number = self._free.pop()
+            self._digests[number], self._entries[number] = digest, entry
+        else:
+            number = len(self._entries)
+            self._digests.append(digest)
+            self._entries.append(entry)
+            self._users.append(0)
+        self._number_of[digest] = number
+        return number

@@ -1,0 +1,67 @@
+"""What planning hands out: moves in order, why the rest stayed, and what it all amounts to."""
+
+from enum import StrEnum
+
+import msgspec
+
+from rescheduler.model.objects import Part
+
+
+class Mode(StrEnum):
+    """How a pod is moved."""
+
+    HANDOFF = "Handoff"
+    """The new pod is Ready on its target before the old one goes."""
+    EVICT = "Evict"
+    """The old pod goes first, through the Eviction API."""
+
+
+class Move(Part, frozen=True):
+    """This pod, from here to there."""
+
+    pod: str
+    source: str = msgspec.field(name="from")
+    target: str = msgspec.field(name="to")
+    strategy: str
+    mode: Mode
+    reason: str
+    gain: float
+    """By how much the objective falls."""
+
+
+class Blocked(Part, frozen=True):
+    """A pod that would have been moved, and what kept it where it is."""
+
+    pod: str
+    blocker: str
+    detail: str
+
+
+class Spread(Part, frozen=True, omit_defaults=False):
+    """How one resource's utilisation lies over the nodes, as fractions of what they can give."""
+
+    mean: float
+    standard_deviation: float
+    minimum: float
+    maximum: float
+
+
+class Assessment(Part, frozen=True, omit_defaults=False):
+    """The state of the cluster in a few numbers, before a plan or after it."""
+
+    utilization: dict[str, Spread]
+    nodes_in_use: int
+    objective: float
+    per_node: dict[str, dict[str, float]]
+    """Utilisation by node and resource, for drawing."""
+
+
+class Plan(Part, frozen=True, omit_defaults=False):
+    """Moves in the order they are to be made, and why other pods stayed."""
+
+    moves: tuple[Move, ...]
+    blocked: tuple[Blocked, ...]
+    before: Assessment
+    after: Assessment
+    summary: str
+    """One sentence: what the plan does or, if it does nothing, why."""
