@@ -64,26 +64,28 @@ class Annotations(Part):
     default_storage_class: str = msgspec.field(
         default="", name="storageclass.kubernetes.io/is-default-class"
     )
-    selected_node: str = msgspec.field(default="", name="volume.kubernetes.io/selected-node")
-    bind_completed: str = msgspec.field(default="", name="pv.kubernetes.io/bind-completed")
-    storage_class: str = msgspec.field(default="", name="volume.beta.kubernetes.io/storage-class")
+    # The storage ones count by being there, whatever they say.
+    selected_node: str | None = msgspec.field(
+        default=None, name="volume.kubernetes.io/selected-node"
+    )
+    bind_completed: str | None = msgspec.field(default=None, name="pv.kubernetes.io/bind-completed")
+    storage_class: str | None = msgspec.field(
+        default=None, name="volume.beta.kubernetes.io/storage-class"
+    )
     migrated_plugins: str = msgspec.field(
         default="", name="storage.alpha.kubernetes.io/migrated-plugins"
     )
 
 
-class ObjectMeta(Part):
-    """What every object has."""
+class Identity(Part):
+    """Which object it is, in which version, and whose. Enough for workloads."""
 
     name: str
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
-    creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
-    labels: Labels = {}
-    annotations: Annotations = Annotations()
     owner_references: tuple[OwnerReference, ...] = ()
 
     @property
@@ -94,7 +96,18 @@ class ObjectMeta(Part):
     @property
     def controller(self) -> OwnerReference | None:
         """The one owner that makes and removes this object, if any."""
-        return next((owner for owner in self.owner_references if owner.controller), None)
+        for owner in self.owner_references:
+            if owner.controller:
+                return owner
+        return None
+
+
+class ObjectMeta(Identity):
+    """What objects have whose labels, annotations or age mean something to us."""
+
+    creation_timestamp: datetime | None = None
+    labels: Labels = {}
+    annotations: Annotations = Annotations()
 
 
 class Requirement(Part):
@@ -176,7 +189,6 @@ class ResourceRequirements(Part):
     """What a container, or a whole pod, asks for."""
 
     requests: ResourceList = {}
-    limits: ResourceList = {}
 
 
 class ContainerPort(Part):
@@ -187,6 +199,12 @@ class ContainerPort(Part):
     host_ip: str = msgspec.field(default="", name="hostIP")
 
 
+class RestartRule(Part):
+    """What happens when a container exits in a certain way."""
+
+    action: str = ""
+
+
 class Container(Part):
     """A container's demands. Its image, command and environment are none of our business."""
 
@@ -194,6 +212,7 @@ class Container(Part):
     resources: ResourceRequirements = ResourceRequirements()
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str = ""
+    restart_policy_rules: tuple[RestartRule, ...] = ()
 
 
 class Toleration(Part):
@@ -321,10 +340,17 @@ class AzureDisk(Part):
 
     disk_name: str = ""
     disk_uri: str = msgspec.field(default="", name="diskURI")
+    kind: str | None = None
 
 
 class CinderVolume(Part):
     """An OpenStack volume in the pod itself."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class PortworxVolume(Part):
+    """A Portworx volume in the pod itself."""
 
     volume_id: str = msgspec.field(default="", name="volumeID")
 
@@ -343,22 +369,12 @@ class Volume(Part):
     rbd: Rbd | None = None
     azure_disk: AzureDisk | None = None
     cinder: CinderVolume | None = None
+    portworx_volume: PortworxVolume | None = None
 
     @property
     def matters(self) -> bool:
-        """Whether it has a source that is read at all; config maps and the like do not."""
-        return (
-            self.persistent_volume_claim is not None
-            or self.empty_dir is not None
-            or self.host_path is not None
-            or self.ephemeral is not None
-            or self.gce_persistent_disk is not None
-            or self.aws_elastic_block_store is not None
-            or self.iscsi is not None
-            or self.rbd is not None
-            or self.azure_disk is not None
-            or self.cinder is not None
-        )
+        """Whether it has a source that is read at all; config maps and the like have none."""
+        return self != Volume(self.name)
 
 
 class PodResourceClaim(Part):
@@ -392,6 +408,7 @@ class PodSpec(Part):
     priority_class_name: str = ""
     scheduler_name: str = ""
     host_network: bool = False
+    host_users: bool | None = None
     termination_grace_period_seconds: int = 30
 
 
@@ -496,7 +513,7 @@ class WorkloadStatus(Part):
 class ReplicaSet(Part):
     """Keeps a number of equal pods running."""
 
-    metadata: ObjectMeta
+    metadata: Identity
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
@@ -504,7 +521,7 @@ class ReplicaSet(Part):
 class Deployment(Part):
     """Keeps one ReplicaSet per version of an application."""
 
-    metadata: ObjectMeta
+    metadata: Identity
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
@@ -512,7 +529,7 @@ class Deployment(Part):
 class StatefulSet(Part):
     """Keeps pods with an identity."""
 
-    metadata: ObjectMeta
+    metadata: Identity
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
@@ -528,7 +545,7 @@ class ReplicationControllerSpec(Part):
 class ReplicationController(Part):
     """The ReplicaSet's forerunner."""
 
-    metadata: ObjectMeta
+    metadata: Identity
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
     status: WorkloadStatus = WorkloadStatus()
 
@@ -536,13 +553,13 @@ class ReplicationController(Part):
 class DaemonSet(Part):
     """Keeps a pod on each node."""
 
-    metadata: ObjectMeta
+    metadata: Identity
 
 
 class Job(Part):
     """Runs pods to their end."""
 
-    metadata: ObjectMeta
+    metadata: Identity
 
 
 class PriorityClass(Part):
@@ -591,6 +608,7 @@ class PersistentVolumeSpec(Part):
     aws_elastic_block_store: AwsElasticBlockStore | None = None
     azure_disk: AzureDisk | None = None
     cinder: CinderVolume | None = None
+    portworx_volume: PortworxVolume | None = None
     volume_attributes_class_name: str = ""
 
 

@@ -31,6 +31,7 @@ from rescheduler.model.objects import (
     StorageClass,
 )
 from rescheduler.model.templates import Template
+from rescheduler.model.uids import Uids
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int32]
@@ -51,7 +52,7 @@ class PodColumns:
     """Pods ordered by key, a row each."""
 
     keys: tuple[str, ...]
-    uids: tuple[str, ...]
+    uids: Uids
     template: Ints
     node: Ints
     phase: npt.NDArray[np.int8]

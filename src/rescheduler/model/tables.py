@@ -12,10 +12,11 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from rescheduler.model.kinds import NODE, POD, Kind
-from rescheduler.model.objects import Node, ObjectMeta, Pod
+from rescheduler.model.objects import Identity, Node, Pod
 from rescheduler.model.resources import amounts_of, in_units
 from rescheduler.model.snapshot import NO_NODE, PHASES, UNKNOWN_NODE, PodColumns
 from rescheduler.model.templates import PooledTemplate, TemplatePool
+from rescheduler.model.uids import Uids
 
 T = TypeVar("T")
 
@@ -46,12 +47,12 @@ class Table(Protocol[T]):
         """The list is complete: forget what was not in it."""
 
 
-class _Identity:
+class _Rows:
     """Which objects there are: uid and version by key, and what a relist has yet to confirm."""
 
     def __init__(self) -> None:
         self.row_of: dict[str, int] = {}
-        self.uids: list[str] = []
+        self.uids = Uids()
         self.versions = array("q")
         self._free: list[int] = []
         self._unconfirmed: set[str] | None = None
@@ -65,7 +66,7 @@ class _Identity:
             return True
         if self._unconfirmed is not None:
             # A list is the truth even where it is older: the server may have been restored.
-            return version != self.versions[row] or uid != self.uids[row]
+            return version != self.versions[row] or not self.uids.is_at(row, uid)
         return version > self.versions[row]
 
     def add(self, key: str, uid: str, version: int) -> int:
@@ -101,10 +102,10 @@ class _TableBase(ABC, Generic[T]):
     kind: Kind[T]
 
     def __init__(self) -> None:
-        self._identity = _Identity()
+        self._identity = _Rows()
 
     def put(self, obj: T) -> Sequence[Change]:
-        metadata: ObjectMeta = obj.metadata  # type: ignore[attr-defined]
+        metadata: Identity = obj.metadata  # type: ignore[attr-defined]
         key, uid = metadata.key, metadata.uid
         identity = self._identity
         version = _version_number(metadata.resource_version)
@@ -116,7 +117,7 @@ class _TableBase(ABC, Generic[T]):
         if row is None:
             self._store(identity.add(key, uid, version), obj, prepared)
             return (Change("Added", key, uid),)
-        if identity.uids[row] == uid:
+        if identity.uids.is_at(row, uid):
             identity.versions[row] = version
             self._store(row, obj, prepared)
             return (Change("Modified", key, uid),)
@@ -125,9 +126,9 @@ class _TableBase(ABC, Generic[T]):
         return (deleted, Change("Added", key, uid))
 
     def remove(self, obj: T) -> Sequence[Change]:
-        metadata: ObjectMeta = obj.metadata  # type: ignore[attr-defined]
+        metadata: Identity = obj.metadata  # type: ignore[attr-defined]
         row = self._identity.row_of.get(metadata.key)
-        if row is None or self._identity.uids[row] != metadata.uid:
+        if row is None or not self._identity.uids.is_at(row, metadata.uid):
             return ()
         return (self._drop(metadata.key),)
 
@@ -251,10 +252,9 @@ class PodTable(_TableBase[Pod]):
         rank = np.empty(len(used), np.int32)
         rank[by_first_use] = np.arange(len(used), dtype=np.int32)
         flags = _taken(self._flags, np.uint8, rows)
-        uids = self._identity.uids
         columns = PodColumns(
             keys=tuple(row_of),
-            uids=tuple([uids[row] for row in row_of.values()]),
+            uids=self._identity.uids.taken(rows),
             template=rank[dense.reshape(-1)],
             node=self._node_indices(node_index)[_taken(self._node, np.int32, rows)],
             phase=_taken(self._phase, np.int8, rows),

@@ -62,6 +62,7 @@ class Template(Part):
     priority_class_name: str = ""
     scheduler_name: str = ""
     host_network: bool = False
+    host_users: bool | None = None
     grace_seconds: int = 30
     resize: Resize | None = None
 
@@ -73,9 +74,7 @@ class Template(Part):
         return {**in_units(amounts), PODS: 1}
 
     def held(self) -> dict[str, int]:
-        """What a running pod of this template takes up on its node: differs in a resize."""
-        if self.resize is None:
-            return self.asked()
+        """What a running pod of this template takes up on its node while it is being resized."""
         amounts = pod_amounts(
             self._as_held(self.containers, sidecars_only=False),
             self._as_held(self.init_containers, sidecars_only=True),
@@ -135,13 +134,14 @@ def template_of(pod: Pod) -> Template:
         spec.tolerations,
         spec.topology_spread_constraints,
         # Each pod has a token volume with a random name: kept, it would make every pod unique.
-        tuple(volume for volume in spec.volumes if volume.matters),
+        tuple([volume for volume in spec.volumes if volume.matters]),
         bool(spec.resource_claims),
         bool(spec.scheduling_gates),
         spec.priority,
         spec.priority_class_name,
         spec.scheduler_name,
         spec.host_network,
+        spec.host_users,
         spec.termination_grace_period_seconds,
         _resize_of(pod),
     )
@@ -224,7 +224,9 @@ class TemplatePool:
 
     def _add(self, digest: bytes, template: Template) -> int:
         # Computed before anything is changed: a bad quantity leaves the pool as it was.
-        entry = PooledTemplate(template, template.asked(), template.held())
+        asked = template.asked()
+        held = asked if template.resize is None else template.held()
+        entry = PooledTemplate(template, asked, held)
         if self._free:
             number = self._free.pop()
             self._digests[number], self._entries[number] = digest, entry

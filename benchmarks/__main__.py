@@ -1,0 +1,38 @@
+"""Run the benchmarks: all of them, or those named on the command line."""
+
+import argparse
+import subprocess
+import sys
+
+import msgspec
+
+from benchmarks.figures import Figure, table
+
+BENCHMARKS = {
+    "reading": "read 150,000 pods through the client, from a local server that replays pages",
+    "real_cluster": "read 1,000 nodes and 30,000 pods from a real API server",
+    "feasibility": "judge 5,000 templates on 5,000 nodes with 150,000 pods",
+    "planning": "plan for 5,000 nodes and 150,000 pods",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"any of: {', '.join(BENCHMARKS)}")
+    names = parser.parse_args().names or list(BENCHMARKS)
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"no such benchmark: {', '.join(unknown)}")
+    figures: list[Figure] = []
+    for name in names:
+        print(f"... {BENCHMARKS[name]}", file=sys.stderr, flush=True)
+        command = [sys.executable, "-m", f"benchmarks.{name}"]
+        finished = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+        figures += msgspec.json.decode(finished.stdout, type=list[Figure])
+    print(table(figures))
+    print(msgspec.json.encode(figures).decode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""A measured figure, and how figures are shown."""
+
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """One measurement, and the most it is allowed to be."""
+
+    name: str
+    value: float
+    unit: str
+    at_most: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Whether the figure is what is asked of it."""
+        if self.at_most is None:
+            return ""
+        return "ok" if self.value <= self.at_most else "TOO MUCH"
+
+
+def peak_megabytes() -> float:
+    """The most memory this process has had resident so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Linux counts in KiB, macOS in bytes.
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
+
+
+def median_seconds(action: Callable[[], object], repeat: int) -> float:
+    """How long an action takes, the middle of several runs."""
+    seconds = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        action()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """The figures as lines of text."""
+    width = max(len(figure.name) for figure in figures)
+    lines = []
+    for figure in figures:
+        limit = "" if figure.at_most is None else f"at most {figure.at_most:g}"
+        lines.append(
+            f"{figure.name:<{width}}  {figure.value:>10.2f} {figure.unit:<8} "
+            f"{limit:<14} {figure.verdict}".rstrip()
+        )
+    return "\n".join(lines)
+
+
+def report(figures: Sequence[Figure]) -> None:
+    """Hand the figures to the process that asked for them."""
+    sys.stdout.write(msgspec.json.encode(figures).decode() + "\n")

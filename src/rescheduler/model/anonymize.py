@@ -1,0 +1,174 @@
+"""Rename everything in a cluster file that could tell whose cluster it is.
+
+Names, uids, label values, the keys of private labels, addresses and volume handles are replaced;
+quantities, times, numbers and the words that Kubernetes itself defines stay. The same text is
+always replaced by the same one, whatever its role, so a pod and its node, a selector and the
+labels it selects, a claim and its volume still agree: planning finds the same answers, up to
+ties. Resource names stay, for what a resource is decides how it is counted.
+
+What is not known to be harmless is renamed: a field that is added later is safe by default.
+"""
+
+import re
+from base64 import b32encode
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any
+
+JsonObject = dict[str, Any]
+
+WELL_KNOWN_DOMAINS = (
+    "kubernetes.io",
+    "k8s.io",
+    "x-k8s.io",
+    "karpenter.sh",
+    "karpenter.k8s.aws",
+    "amazonaws.com",
+    "csi.aws.com",
+    "cloud.google.com",
+    "gke.io",
+    "azure.com",
+    "rescheduler.dev",
+)
+
+WELL_KNOWN_NAMES = frozenset(
+    (
+        *("", "true", "false", "default", "kube-system", "kube-public", "kube-node-lease"),
+        *("system-cluster-critical", "system-node-critical"),
+        *("default-scheduler", "rescheduler-scheduler"),
+        # How a required node affinity names a node.
+        "metadata.name",
+        # Not addresses of anyone.
+        *("0.0.0.0", "::", "127.0.0.1", "::1"),
+        # Drivers that volumes of built-in types are counted against.
+        *("ebs.csi.aws.com", "pd.csi.storage.gke.io", "disk.csi.azure.com", "file.csi.azure.com"),
+        *("cinder.csi.openstack.org", "csi.vsphere.vmware.com", "pxd.portworx.com"),
+    )
+)
+
+# A volume's zone label may hold several zones.
+ZONE_SEPARATOR = "__"
+
+# Labels and annotations whose values are words with a meaning, not names.
+MEANINGFUL_KEYS = frozenset(
+    (
+        "cluster-autoscaler.kubernetes.io/safe-to-evict",
+        "controller.kubernetes.io/pod-deletion-cost",
+        "karpenter.sh/do-not-disrupt",
+        "rescheduler.dev/handoff",
+        "rescheduler.dev/move-cost",
+        "rescheduler.dev/node-cost",
+        "scheduler.alpha.kubernetes.io/maintenance",
+        "scheduler.alpha.kubernetes.io/migration-status",
+        "scheduler.alpha.kubernetes.io/rescheduling",
+        "storage.alpha.kubernetes.io/migrated-plugins",
+    )
+)
+
+# Fields with words that Kubernetes defines, quantities, or times.
+_KEPT_FIELDS = frozenset(
+    (
+        *("accessModes", "allocatable", "allocatedResources", "apiVersion", "capacity"),
+        *("creationTimestamp", "declaredFeatures", "deletionTimestamp", "effect", "kind"),
+        *("lastTransitionTime", "limits", "maxSurge", "maxUnavailable", "minAvailable"),
+        *("nodeAffinityPolicy", "nodeTaintsPolicy", "operator", "overhead", "phase", "protocol"),
+        *("requests", "restartPolicy", "unhealthyPodEvictionPolicy", "volumeBindingMode"),
+        *("volumeMode", "whenUnsatisfiable"),
+    )
+)
+# Fields with a word of Kubernetes' own, unless someone added one: those of others have a domain.
+_WORD_FIELDS = frozenset(("reason", "status", "type"))
+_LABEL_FIELDS = frozenset(("annotations", "labels", "matchLabels", "nodeSelector"))
+
+_WHOLE_NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
+_WORD = re.compile(r"[A-Z][A-Za-z]*", re.ASCII)
+
+
+class Anonymizer:
+    """Renames objects consistently. Without the salt, nobody can tell what a name was.
+
+    Give it pods before claims: a pod's ephemeral volume decides what its claim must be called.
+    """
+
+    def __init__(self, salt: bytes) -> None:
+        self._key = blake2b(salt, digest_size=32).digest()
+        self._composed: dict[str, str] = {}
+
+    def anonymized(self, obj: JsonObject) -> JsonObject:
+        """The object with everything renamed that could identify it."""
+        if obj.get("kind") == "Pod":
+            self._compose_claim_names(obj)
+        return {field: self._value(field, value) for field, value in obj.items()}
+
+    def name(self, text: str) -> str:
+        """The replacement of a text: a name that Kubernetes accepts everywhere."""
+        if self._is_harmless(text):
+            return text
+        if ZONE_SEPARATOR in text:
+            return ZONE_SEPARATOR.join(map(self.name, text.split(ZONE_SEPARATOR)))
+        return self._composed.get(text) or self._random_name(text)
+
+    def _random_name(self, text: str) -> str:
+        digest = blake2b(text.encode(), key=self._key, digest_size=10).digest()
+        return "x" + b32encode(digest).decode().lower()
+
+    def _is_harmless(self, text: str) -> bool:
+        if text in WELL_KNOWN_NAMES or _WHOLE_NUMBER.fullmatch(text):
+            return True
+        domain, slash, _ = text.partition("/")
+        return bool(slash) and is_well_known(domain)
+
+    def _compose_claim_names(self, pod: JsonObject) -> None:
+        """Kubernetes finds the claim of an ephemeral volume by the names of pod and volume."""
+        name = pod.get("metadata", {}).get("name", "")
+        for volume in pod.get("spec", {}).get("volumes", ()):
+            if "ephemeral" in volume:
+                volume_name = volume.get("name", "")
+                composed = f"{self.name(name)}-{self.name(volume_name)}"
+                self._composed[f"{name}-{volume_name}"] = composed
+
+    def _value(self, field: str, value: Any) -> Any:
+        if field in _KEPT_FIELDS:
+            return value
+        if isinstance(value, str):
+            is_word = field in _WORD_FIELDS and _WORD.fullmatch(value)
+            return value if is_word else self.name(value)
+        if isinstance(value, list):
+            return [self._value("", each) for each in value]
+        if isinstance(value, dict):
+            return self._mapping(field, value)
+        return value
+
+    def _mapping(self, field: str, value: JsonObject) -> JsonObject:
+        if field in _LABEL_FIELDS or (field == "selector" and _is_plain(value)):
+            return {self.name(key): self._label_value(key, text) for key, text in value.items()}
+        if "uid" in value and "kind" in value:
+            return self._owner(value)
+        if value.get("key") in MEANINGFUL_KEYS:
+            return value
+        return {key: self._value(key, inner) for key, inner in value.items()}
+
+    def _label_value(self, key: str, value: str) -> str:
+        return value if key in MEANINGFUL_KEYS else self.name(value)
+
+    def _owner(self, reference: JsonObject) -> JsonObject:
+        """An owner of a kind that is not Kubernetes' own tells who made that kind."""
+        renamed = {key: self._value(key, inner) for key, inner in reference.items()}
+        group, _, version = reference.get("apiVersion", "").rpartition("/")
+        if "." in group and not is_well_known(group):
+            renamed["apiVersion"] = f"{self.name(group)}/{version}"
+            renamed["kind"] = self.name(reference["kind"])
+        return renamed
+
+
+def is_well_known(domain: str) -> bool:
+    """Whether keys in this domain say nothing about whose cluster it is."""
+    return domain.endswith(WELL_KNOWN_DOMAINS) and any(
+        domain == known or domain.endswith(f".{known}") for known in WELL_KNOWN_DOMAINS
+    )
+
+
+def _is_plain(selector: JsonObject) -> bool:
+    """Whether it is a ReplicationController's: labels, and no expressions."""
+    values: Iterable[Any] = selector.values()
+    return all(isinstance(value, str) for value in values)

@@ -1,0 +1,126 @@
+"""From the bytes of a file to plain data: packed or not, JSON or YAML."""
+
+import gzip
+import re
+import zlib
+from functools import cache
+from typing import Any
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+# Far more than any Kubernetes object needs. The YAML library recurses in C as deep as the text
+# does, without looking at the stack.
+DEEPEST = 200
+
+_JSON_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
+
+
+class BadDocument(ValueError):
+    """Bytes that are not a document at all; the message says what is wrong and where."""
+
+
+def unpacked(data: bytes) -> bytes:
+    """The data itself, or what it was before gzip packed it."""
+    if not data.startswith(GZIP_MAGIC):
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadDocument(f"gzip data is broken: {error}") from error
+
+
+def is_json(data: bytes) -> bool:
+    """Whether this looks like JSON: every other text is taken for YAML."""
+    return _JSON_START.match(data) is not None
+
+
+def text_of(data: bytes) -> str:
+    """The text in the data."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        byte = data[error.start]
+        raise BadDocument(
+            f"byte {error.start} is 0x{byte:02x}: expected text encoded as UTF-8"
+        ) from error
+
+
+def yaml_documents(data: bytes) -> list[Any]:
+    """The documents of a YAML text, empty ones left out.
+
+    Keys without a value are left out, as Kubernetes does. Times stay text. A key that appears
+    twice in a mapping is refused.
+    """
+    import yaml
+
+    text = text_of(data)
+    try:
+        _check_depth(text)
+        documents = list(yaml.load_all(text, _loader()))
+    except yaml.MarkedYAMLError as error:
+        raise BadDocument(_with_place(error)) from error
+    # The library's own constructors also raise these, for scalars such as `!!int x`.
+    except (
+        yaml.YAMLError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise BadDocument(f"YAML is malformed: {error}") from error
+    return [document for document in documents if document is not None]
+
+
+@cache
+def _loader() -> Any:
+    """The C loader with our rules. Made when first needed: most files are JSON."""
+    import yaml
+
+    class Loader(yaml.CSafeLoader):
+        """Refuses duplicate keys, leaves out keys without a value, leaves times as text."""
+
+        yaml_implicit_resolvers = {
+            first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+            for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+        }
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            # Before merge keys are resolved: what a merge brings in may be overridden.
+            self._refuse_duplicates(node)
+            mapping = super().construct_mapping(node, deep)
+            return {key: value for key, value in mapping.items() if value is not None}
+
+        def _refuse_duplicates(self, node: Any) -> None:
+            seen = set()
+            for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+                if key.value in seen and isinstance(key, yaml.ScalarNode):
+                    raise yaml.constructor.ConstructorError(
+                        problem=f"the key {key.value!r} appears twice", problem_mark=key.start_mark
+                    )
+                if isinstance(key, yaml.ScalarNode):
+                    seen.add(key.value)
+
+    return Loader
+
+
+def _check_depth(text: str) -> None:
+    import yaml
+
+    opening = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
+    closing = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
+    depth = 0
+    for event in yaml.parse(text, yaml.CSafeLoader):
+        if isinstance(event, opening):
+            depth += 1
+            if depth > DEEPEST:
+                raise BadDocument(f"more than {DEEPEST} levels inside one another")
+        elif isinstance(event, closing):
+            depth -= 1
+
+
+def _with_place(error: Any) -> str:
+    """The library's message in one line, with the line that it is about."""
+    what = " ".join(part for part in (error.context, error.problem) if part)
+    mark = error.problem_mark or error.context_mark
+    return f"YAML is malformed: line {mark.line + 1}: {what}" if mark else f"YAML: {what}"

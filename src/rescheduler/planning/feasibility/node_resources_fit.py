@@ -1,0 +1,64 @@
+"""NodeResourcesFit: what the pod asks for must be free on the node.
+
+Free is what the node can give minus what the placed pods hold, which during a resize in place is
+more than they ask for. A resource of which the pod asks nothing is not looked at, so a node that
+is already overcommitted on it is no obstacle. Pod slots always count.
+"""
+
+import numpy as np
+
+from rescheduler.model.resources import CPU, PODS
+from rescheduler.model.snapshot import Amounts, Bools
+from rescheduler.planning.feasibility.rule import ClusterView
+
+
+class NodeResourcesFit:
+    """Refuses nodes without enough room."""
+
+    name = "NodeResourcesFit"
+
+    def __init__(self, view: ClusterView) -> None:
+        self._snapshot = view.snapshot
+        # A row per resource, so that a comparison runs over adjacent memory.
+        self._free: Amounts = np.ascontiguousarray(view.snapshot.nodes.allocatable.T)
+        self._asked = view.snapshot.asked
+        self._held = view.snapshot.held
+
+    def refused(self, template: int) -> Bools | None:
+        asked = self._asked[template]
+        refused = np.zeros(self._free.shape[1], bool)
+        for resource in np.flatnonzero(asked):
+            refused |= self._free[resource] < asked[resource]
+        return refused
+
+    def templates_refused(self, node: int) -> Bools:
+        """Templates that do not fit the node: one column of the answers, for all at once."""
+        lacking = (self._asked > self._free[:, node]) & (self._asked > 0)
+        return np.asarray(lacking.any(axis=1))
+
+    def reason(self, template: int, node: int) -> str:
+        asked = self._asked[template]
+        for resource in np.flatnonzero(asked):
+            free = int(self._free[resource, node])
+            if free < asked[resource]:
+                return _shortage(self._snapshot.resources[resource], int(asked[resource]), free)
+        raise AssertionError("asked why of a node that is not refused")
+
+    def placed(self, template: int, node: int, count: int, terminating: bool) -> None:
+        """Pods of this template came to the node, or left it if `count` is negative."""
+        self._free[:, node] -= self._held[template] * count
+
+    def placed_at_the_start(self) -> None:
+        """All pods of the snapshot at once, which is much faster than one by one."""
+        self._free -= self._snapshot.requested.T
+
+    def free(self) -> Amounts:
+        """What is free, per node and resource."""
+        return self._free.T
+
+
+def _shortage(resource: str, asked: int, free: int) -> str:
+    if resource == PODS:
+        return "the node has no pod slot left"
+    unit = " millicores" if resource == CPU else ""
+    return f"not enough {resource}: the pod asks for {asked}{unit}, {max(free, 0)}{unit} are free"

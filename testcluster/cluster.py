@@ -1,0 +1,321 @@
+"""Start and stop a real Kubernetes control plane on this machine.
+
+A cluster is ready when `start` returns, and leaves neither a process nor a file behind when it
+stops, except its logs where they are asked for. Any number can run side by side.
+"""
+
+import atexit
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from http.client import HTTPException
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from testcluster import components
+from testcluster.build import STAGES_NAME, ensure_binary
+from testcluster.cache import say
+from testcluster.certificates import write_certificates
+from testcluster.client import ApiError, Client
+from testcluster.components import Layout, Ports
+from testcluster.ports import pick_ports
+from testcluster.processes import Component
+
+START_TIMEOUT_SECONDS = 60.0
+START_ATTEMPTS = 3
+# A server that waits for another one may take a request and not answer it.
+HEALTH_TIMEOUT_SECONDS = 1.0
+# The API server takes long to end by itself while watches are open.
+APISERVER_GRACE_SECONDS = 2.0
+
+
+class ClusterError(Exception):
+    """A test cluster did not do what it must; the message has the end of the log concerned."""
+
+
+class PortTakenError(ClusterError):
+    """Another process took a port between its being picked and its being bound."""
+
+
+class TestCluster:
+    """One cluster: its address, its users, and its processes."""
+
+    __test__ = False  # not a collection of tests, although its name begins like one
+
+    def __init__(self, controllers: bool = True, scheduler: bool = True, kwok: bool = True) -> None:
+        self.controllers = controllers
+        self.scheduler = scheduler
+        self.kwok = kwok
+        self.binary = ensure_binary()
+        self.admin_token = secrets.token_hex(16)
+        self.powerless_token = secrets.token_hex(16)
+        self.components: dict[str, Component] = {}
+        self._layout: Layout | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop(keep_logs=isinstance(error, Exception))
+
+    def start(self) -> None:
+        """Start everything and wait until all of it is healthy."""
+        for attempt in range(1, START_ATTEMPTS + 1):
+            try:
+                self._start_once()
+            except PortTakenError:
+                self.stop()
+                if attempt == START_ATTEMPTS:
+                    raise
+            except BaseException as error:
+                self.stop(keep_logs=isinstance(error, Exception))
+                raise
+            else:
+                return
+
+    def stop(self, keep_logs: bool = False) -> None:
+        """End all processes and remove all files; says where the logs are if they are kept."""
+        if self._layout is None:
+            return
+        # Nothing in there is worth an orderly end.
+        for component in self.components.values():
+            component.stop()
+        self.components = {}
+        if keep_logs:
+            keep_only(self._layout.logs)
+            say(f"The logs of the test cluster were kept in {self._layout.logs}")
+        else:
+            shutil.rmtree(self._layout.directory, ignore_errors=True)
+        atexit.unregister(self.stop)
+        self._layout = None
+
+    def restart_apiserver(self) -> None:
+        """Stop the API server and start it again, with the same address and the same data.
+
+        Watches break, as they do when a real one is updated.
+        """
+        server = self.components["kube-apiserver"]
+        server.stop(APISERVER_GRACE_SECONDS)
+        server.start()
+        self._wait_until_ready()
+
+    @contextmanager
+    def without_controllers(self) -> Iterator[None]:
+        """Stop the controller manager for a while, if there is one.
+
+        What is put in meanwhile looks to it as if it had always been there.
+        """
+        manager = self.components.get("kube-controller-manager")
+        if manager is None:
+            yield
+            return
+        manager.stop()
+        try:
+            yield
+        finally:
+            manager.start()
+        self._wait_until_ready()
+
+    def kubectl(self, *arguments: str, input: str | None = None) -> str:
+        """What `kubectl` prints, as the administrator; raises with its error if it fails."""
+        done = subprocess.run(
+            [self.binary, "kubectl", f"--kubeconfig={self.kubeconfig}", *arguments],
+            input=input,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=self.kubectl_env,
+        )
+        if done.returncode != 0:
+            raise ClusterError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+        return done.stdout
+
+    @property
+    def kubectl_env(self) -> dict[str, str]:
+        """The environment in which kubectl neither reads nor writes the user's own files.
+
+        Its cache goes by address, and another cluster may have had this one before.
+        """
+        cache = str(self.layout.directory / "kubectl-cache")
+        return {**os.environ, "KUBECACHEDIR": cache, "KUBERC": "off"}
+
+    @property
+    def layout(self) -> Layout:
+        """Where its files and ports are; it has none while it is stopped."""
+        if self._layout is None:
+            raise ClusterError("the test cluster is not running")
+        return self._layout
+
+    @property
+    def server(self) -> str:
+        """The API server's URL."""
+        return f"https://127.0.0.1:{self.layout.ports.apiserver}"
+
+    @property
+    def etcd_url(self) -> str:
+        """The URL of etcd, which lets everyone in."""
+        return f"http://127.0.0.1:{self.layout.ports.etcd}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig file."""
+        return self.layout.kubeconfig
+
+    @property
+    def powerless_kubeconfig(self) -> Path:
+        """The kubeconfig of a user who is known to the API server and may do nothing."""
+        return self.layout.directory / "powerless-kubeconfig"
+
+    @property
+    def ca_file(self) -> Path:
+        """The authority that vouches for the API server."""
+        return self.layout.certificates.ca_file
+
+    @property
+    def logs(self) -> Path:
+        """The directory with a log for each component."""
+        return self.layout.logs
+
+    @property
+    def client(self) -> Client:
+        """A small HTTP client, as the administrator."""
+        return Client(self.server, self.admin_token, self.ca_file)
+
+    @property
+    def pids(self) -> list[int]:
+        """The ids of all its processes."""
+        return [component.pid for component in self.components.values() if component.pid]
+
+    def _start_once(self) -> None:
+        self._layout = prepare_directory(self)
+        write_kubeconfigs(self)
+        atexit.register(self.stop)
+        self.components = make_components(self)
+        for component in self.components.values():
+            component.start()
+        self._wait_until_ready()
+
+    def _wait_until_ready(self) -> None:
+        """Wait for all components at once, and give up as soon as one of them has ended."""
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        waiting = self._health_checks()
+        while waiting:
+            self._raise_if_one_ended()
+            waiting = {name: check for name, check in waiting.items() if not check()}
+            if waiting and time.monotonic() > deadline:
+                raise ClusterError(
+                    f"not ready after {START_TIMEOUT_SECONDS:.0f} s: {', '.join(waiting)}\n"
+                    + "\n".join(c.log_tail() for n, c in self.components.items() if n in waiting)
+                )
+            time.sleep(0.05)
+
+    def _health_checks(self) -> dict[str, Callable[[], bool]]:
+        """For each component, how to see that it is at work."""
+        ports, local = self.layout.ports, "https://127.0.0.1"
+        checks: dict[str, Callable[[], bool]] = {
+            "kube-apiserver": lambda: self._answers(self.server, "/readyz")
+        }
+        if self.scheduler:
+            address = f"{local}:{ports.scheduler}"
+            checks["kube-scheduler"] = lambda: self._answers(address, "/readyz")
+        if self.controllers:
+            # It is healthy before its controllers run; without this account no pod can be made.
+            account = "/api/v1/namespaces/default/serviceaccounts/default"
+            manager = f"{local}:{ports.controller_manager}"
+            checks["kube-controller-manager"] = lambda: (
+                self._answers(manager, "/healthz") and self._answers(self.server, account)
+            )
+        if self.kwok:
+            checks["kwok"] = lambda: is_listening(ports.kwok)
+        return checks
+
+    def _answers(self, server: str, path: str) -> bool:
+        client = Client(server, self.admin_token, self.ca_file, HEALTH_TIMEOUT_SECONDS)
+        try:
+            client.get(path)
+        except (OSError, HTTPException, ApiError):
+            return False
+        finally:
+            client.close()
+        return True
+
+    def _raise_if_one_ended(self) -> None:
+        for component in self.components.values():
+            if component.is_running():
+                continue
+            told = component.log_tail()
+            kind = PortTakenError if "address already in use" in told else ClusterError
+            raise kind(f"{component.name} ended by itself; the last in its log:\n{told}")
+
+
+def prepare_directory(cluster: TestCluster) -> Layout:
+    """Write all that the components read, into a new temporary directory."""
+    directory = Path(tempfile.mkdtemp(prefix="testcluster-"))
+    ports = Ports(*pick_ports(len(fields(Ports))))
+    layout = Layout(directory, ports, write_certificates(directory))
+    layout.logs.mkdir()
+    tokens = components.token_lines(cluster.admin_token, cluster.powerless_token)
+    layout.token_file.write_text(tokens)
+    return layout
+
+
+def write_kubeconfigs(cluster: TestCluster) -> None:
+    """Write a kubeconfig for each of the two users."""
+    for path, user, token in (
+        (cluster.kubeconfig, components.ADMIN_USER, cluster.admin_token),
+        (cluster.powerless_kubeconfig, components.POWERLESS_USER, cluster.powerless_token),
+    ):
+        path.touch(mode=0o600)
+        path.write_text(components.kubeconfig_text(cluster.server, cluster.ca_file, user, token))
+
+
+def make_components(cluster: TestCluster) -> dict[str, Component]:
+    """The components this cluster wants, in the order in which they need each other."""
+    layout = cluster.layout
+    commands = {
+        "etcd": components.etcd(layout),
+        "kube-apiserver": components.apiserver(layout, cluster.controllers),
+    }
+    if cluster.controllers:
+        commands["kube-controller-manager"] = components.controller_manager(layout)
+    if cluster.scheduler:
+        commands["kube-scheduler"] = components.scheduler(layout)
+    if cluster.kwok:
+        commands["kwok"] = components.kwok(layout, cluster.binary.with_name(STAGES_NAME))
+    # Else kwok would read a configuration in the user's home directory.
+    env = {"KWOK_WORKDIR": str(layout.directory / "kwok")}
+    return {
+        name: Component(name, cluster.binary, arguments, layout.logs / f"{name}.log", env)
+        for name, arguments in commands.items()
+    }
+
+
+def is_listening(port: int) -> bool:
+    """Whether something accepts connections there."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def keep_only(kept: Path) -> None:
+    """Remove everything beside `kept` from its directory."""
+    for path in kept.parent.iterdir():
+        if path == kept:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()

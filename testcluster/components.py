@@ -1,0 +1,190 @@
+"""The command line of each component, and why it has the options it has.
+
+Everything listens on 127.0.0.1 only. What would make a test slow or flaky is off: waiting for
+the disk, leader election, limits on the rate of requests.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from testcluster.certificates import Certificates
+
+ADMIN_USER, POWERLESS_USER = "admin", "powerless"
+# Nodes that carry this annotation are played by kwok; others are left as a test made them.
+FAKE_NODE_ANNOTATION = ("kwok.x-k8s.io/node", "fake")
+
+
+@dataclass(frozen=True)
+class Ports:
+    """A port for each server of a cluster."""
+
+    etcd: int
+    etcd_peer: int
+    apiserver: int
+    controller_manager: int
+    scheduler: int
+    kwok: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where one cluster keeps its files, and where its servers listen."""
+
+    directory: Path
+    ports: Ports
+    certificates: Certificates
+
+    @property
+    def logs(self) -> Path:
+        """A log for each component."""
+        return self.directory / "logs"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """For the administrator, who may do everything."""
+        return self.directory / "kubeconfig"
+
+    @property
+    def token_file(self) -> Path:
+        """The users that the API server knows."""
+        return self.directory / "tokens.csv"
+
+
+def etcd(layout: Layout) -> list[str]:
+    """A single member that does not wait for the disk: its data is thrown away."""
+    client_url = f"http://127.0.0.1:{layout.ports.etcd}"
+    peer_url = f"http://127.0.0.1:{layout.ports.etcd_peer}"
+    return [
+        "--name=testcluster",
+        f"--data-dir={layout.directory / 'etcd'}",
+        f"--listen-client-urls={client_url}",
+        f"--advertise-client-urls={client_url}",
+        f"--listen-peer-urls={peer_url}",
+        f"--initial-advertise-peer-urls={peer_url}",
+        f"--initial-cluster=testcluster={peer_url}",
+        "--unsafe-no-fsync",
+        # Room for 150,000 pods and their history; batches of many objects in a transaction.
+        "--quota-backend-bytes=8589934592",
+        "--max-txn-ops=1024",
+        "--max-request-bytes=33554432",
+        "--log-level=warn",
+    ]
+
+
+def apiserver(layout: Layout, controllers: bool) -> list[str]:
+    """The API server; without `controllers` it does not wait for what they would do."""
+    certificates = layout.certificates
+    arguments = [
+        f"--etcd-servers=http://127.0.0.1:{layout.ports.etcd}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={layout.ports.apiserver}",
+        "--advertise-address=127.0.0.1",
+        # A loopback address must not become an endpoint, and nobody uses this one.
+        "--endpoint-reconciler-type=none",
+        f"--tls-cert-file={certificates.server_file}",
+        f"--tls-private-key-file={certificates.server_key_file}",
+        f"--client-ca-file={certificates.ca_file}",
+        f"--token-auth-file={layout.token_file}",
+        "--authorization-mode=RBAC",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={certificates.token_key_file}",
+        f"--service-account-signing-key-file={certificates.token_key_file}",
+        "--service-cluster-ip-range=10.96.0.0/16",
+        "--enable-priority-and-fairness=false",
+        "--max-requests-inflight=4000",
+        "--max-mutating-requests-inflight=2000",
+        "--allow-privileged=true",
+        "--profiling=false",
+    ]
+    if not controllers:
+        # Pods would wait for service accounts, and nodes for a taint to be taken off.
+        arguments.append("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
+    return arguments
+
+
+def controller_manager(layout: Layout) -> list[str]:
+    """All the controllers that run by default, as the administrator."""
+    certificates = layout.certificates
+    return [
+        *client_of_apiserver(layout),
+        *serving(layout, layout.ports.controller_manager),
+        f"--root-ca-file={certificates.ca_file}",
+        f"--service-account-private-key-file={certificates.token_key_file}",
+        f"--cluster-signing-cert-file={certificates.ca_file}",
+        f"--cluster-signing-key-file={certificates.ca_key_file}",
+        # On a busy machine a lease may be renewed late, and tests make nodes that have none: a
+        # node is not Ready only when its conditions say so.
+        "--node-monitor-grace-period=24h",
+        "--concurrent-replicaset-syncs=20",
+        "--concurrent-deployment-syncs=20",
+        "--concurrent-serviceaccount-token-syncs=20",
+        "--concurrent-namespace-syncs=20",
+    ]
+
+
+def scheduler(layout: Layout) -> list[str]:
+    """The scheduler with its default profile."""
+    return [*client_of_apiserver(layout), *serving(layout, layout.ports.scheduler)]
+
+
+def kwok(layout: Layout, stages_file: Path) -> list[str]:
+    """The kubelet of all fake nodes, which behave as `stages_file` says."""
+    return [
+        f"--kubeconfig={layout.kubeconfig}",
+        f"--config={stages_file}",
+        f"--manage-nodes-with-annotation-selector={'='.join(FAKE_NODE_ANNOTATION)}",
+        f"--server-address=127.0.0.1:{layout.ports.kwok}",
+        "--node-lease-duration-seconds=40",
+    ]
+
+
+def client_of_apiserver(layout: Layout) -> list[str]:
+    """How the controller manager and the scheduler reach the API server."""
+    return [
+        f"--kubeconfig={layout.kubeconfig}",
+        "--leader-elect=false",
+        "--kube-api-qps=5000",
+        "--kube-api-burst=10000",
+    ]
+
+
+def serving(layout: Layout, port: int) -> list[str]:
+    """How the controller manager and the scheduler show their health."""
+    return [
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--tls-cert-file={layout.certificates.server_file}",
+        f"--tls-private-key-file={layout.certificates.server_key_file}",
+        "--profiling=false",
+    ]
+
+
+def token_lines(admin_token: str, powerless_token: str) -> str:
+    """The API server's token file: token, user, uid, groups."""
+    return (
+        f'{admin_token},{ADMIN_USER},{ADMIN_USER},"system:masters"\n'
+        f"{powerless_token},{POWERLESS_USER},{POWERLESS_USER}\n"
+    )
+
+
+def kubeconfig_text(server: str, ca_file: Path, user: str, token: str) -> str:
+    """A kubeconfig with one cluster and one user."""
+    return f"""\
+apiVersion: v1
+kind: Config
+current-context: testcluster
+clusters:
+- name: testcluster
+  cluster:
+    server: {server}
+    certificate-authority: {ca_file}
+users:
+- name: {user}
+  user:
+    token: {token}
+contexts:
+- name: testcluster
+  context:
+    cluster: testcluster
+    user: {user}
+"""

@@ -1,0 +1,60 @@
+"""Imports point one way, so that what decides stays apart from what acts."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parent.parent / "src" / "rescheduler"
+
+MAY_IMPORT = {
+    "model": {"model", "errors", "labels"},
+    "planning": {"planning", "model", "errors", "labels", "settings"},
+    "kube": {"kube", "model", "errors", "labels"},
+    "settings": {"settings", "model", "errors", "labels"},
+    "errors": set(),
+    "labels": set(),
+}
+"""By package or module: what of ours it may import. The command line may import anything."""
+
+IMPURE = {"asyncio", "aiohttp", "logging", "time", "random", "socket", "subprocess", "threading"}
+"""What planning and the model must do without: they read no clock and talk to nobody."""
+
+
+def modules_of(layer: str) -> list[Path]:
+    single = SOURCES / f"{layer}.py"
+    return [single] if single.exists() else sorted((SOURCES / layer).rglob("*.py"))
+
+
+def imported_by(module: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: imports are absolute"
+            found.add(node.module or "")
+    return found
+
+
+@pytest.mark.parametrize("layer", MAY_IMPORT)
+def test_a_layer_imports_only_what_lies_below_it(layer: str) -> None:
+    for module in modules_of(layer):
+        for name in imported_by(module):
+            if name.startswith("rescheduler."):
+                assert name.split(".")[1] in MAY_IMPORT[layer], f"{module} imports {name}"
+
+
+@pytest.mark.parametrize("layer", ["model", "planning", "settings"])
+def test_decisions_are_pure(layer: str) -> None:
+    for module in modules_of(layer):
+        impure = {name.split(".")[0] for name in imported_by(module)} & IMPURE
+        assert not impure, f"{module} imports {impure}"
+        assert "open(" not in module.read_text(), f"{module} opens files"
+
+
+@pytest.mark.parametrize("package", ["model", "planning", "kube", "cli"])
+def test_a_package_says_what_belongs_in_it(package: str) -> None:
+    docstring = ast.get_docstring(ast.parse((SOURCES / package / "__init__.py").read_text()))
+    assert docstring is not None
+    assert len(docstring) > 80

@@ -1,0 +1,142 @@
+"""However the owner of a cluster ends, its processes end too."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from testcluster import TestCluster
+from testcluster.cluster import ClusterError, PortTakenError
+from testcluster.ports import pick_ports
+from testcluster.waiting import wait_until
+
+ROOT = Path(__file__).parent.parent.parent
+# Starts a cluster, says what belongs to it, and waits to be ended.
+OWNER = """
+import signal
+from testcluster import TestCluster
+with TestCluster(controllers=False, scheduler=False) as cluster:
+    print(cluster.layout.directory, *cluster.pids, flush=True)
+    signal.pause()
+"""
+FAILING_TEST = """
+def test_that_fails(fresh_cluster):
+    cluster = fresh_cluster(controllers=False, scheduler=False, kwok=False)
+    print("OWNED", cluster.layout.directory, *cluster.pids)
+    assert False
+"""
+
+
+def none_exists(pids: list[int]) -> bool:
+    return not any(is_alive(pid) for pid in pids)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        # In a container there may be nobody to collect what has ended.
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def start_owner() -> tuple[subprocess.Popen[str], Path, list[int]]:
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert owner.stdout is not None
+    directory, *pids = owner.stdout.readline().split()
+    return owner, Path(directory), [int(pid) for pid in pids]
+
+
+def test_stopping_a_cluster_leaves_no_process_and_no_file() -> None:
+    cluster = TestCluster(controllers=False, scheduler=False, kwok=False)
+    cluster.start()
+    pids, directory = cluster.pids, cluster.layout.directory
+    assert len(pids) == 2
+    assert not none_exists(pids)
+    cluster.stop()
+    assert none_exists(pids)
+    assert not directory.exists()
+
+
+def test_a_killed_owner_leaves_no_process() -> None:
+    owner, directory, pids = start_owner()
+    assert len(pids) == 3
+    owner.kill()
+    owner.communicate()
+    wait_until(lambda: none_exists(pids), what="all components have ended")
+    subprocess.run(["rm", "-r", str(directory)], check=True)
+
+
+def test_ctrl_c_leaves_no_process_and_no_file() -> None:
+    owner, directory, pids = start_owner()
+    # As a terminal does it: to the whole group, which the components are not in.
+    os.killpg(owner.pid, signal.SIGINT)
+    owner.communicate()
+    assert none_exists(pids)
+    assert not directory.exists()
+
+
+def test_a_failing_test_leaves_no_process_and_keeps_the_logs(tmp_path: Path) -> None:
+    (tmp_path / "test_failing.py").write_text(FAILING_TEST)
+    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(tmp_path)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1, run.stdout + run.stderr
+    line = next(line for line in run.stdout.splitlines() if line.startswith("OWNED "))
+    _, directory, *pids = line.split()
+    assert none_exists([int(pid) for pid in pids])
+    kept = Path(directory) / "logs"
+    assert {log.name for log in kept.iterdir()} == {"etcd.log", "kube-apiserver.log"}
+    assert list(Path(directory).iterdir()) == [kept]
+    assert f"The logs of a test cluster were kept in {kept}" in run.stdout.splitlines()
+    subprocess.run(["rm", "-r", directory], check=True)
+
+
+def test_a_component_that_ends_by_itself_is_reported_with_its_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("testcluster.components.etcd", lambda layout: ["--no-such-option"])
+    cluster = TestCluster(controllers=False, scheduler=False, kwok=False)
+    with pytest.raises(ClusterError, match="etcd ended by itself"):
+        cluster.start()
+    kept = Path(capsys.readouterr().err.split()[-1])
+    assert cluster.pids == []
+    subprocess.run(["rm", "-r", str(kept.parent)], check=True)
+
+
+def test_a_port_taken_at_the_last_moment_is_replaced_by_another(
+    cluster: TestCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = cluster.layout.ports.apiserver
+    answers = [[taken, *pick_ports(5)], pick_ports(6)]
+    monkeypatch.setattr("testcluster.cluster.pick_ports", lambda count: answers.pop(0))
+    with TestCluster(controllers=False, scheduler=False, kwok=False) as other:
+        assert other.client.get("/version")
+    assert answers == []
+
+
+def test_a_start_gives_up_when_ports_are_always_taken(
+    cluster: TestCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = cluster.layout.ports.etcd
+    monkeypatch.setattr(
+        "testcluster.cluster.pick_ports", lambda count: [taken, *pick_ports(count - 1)]
+    )
+    with pytest.raises(PortTakenError):
+        TestCluster(controllers=False, scheduler=False, kwok=False).start()
