@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import msgspec
+import psutil
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -30,6 +31,11 @@ def peak_megabytes() -> float:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # Linux counts in KiB, macOS in bytes.
     return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
+
+
+def resident_megabytes() -> float:
+    """The memory this process has resident now."""
+    return psutil.Process().memory_info().rss / 1e6
 
 
 def median_seconds(action: Callable[[], object], repeat: int) -> float:

@@ -341,7 +341,7 @@ def pod_template_spec(
         "containers": containers,
         "volumes": [
             {"name": "config", "configMap": {"name": f"{name}-config", "defaultMode": 420}},
-            {"name": "tmp", "emptyDir": {}},
+            {"name": "tmp"} | scratch_space(name, random),
         ],
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
@@ -352,6 +352,13 @@ def pod_template_spec(
     return spec | placement_wishes(
         {"app.kubernetes.io/name": labels["app.kubernetes.io/name"]}, random
     )
+
+
+def scratch_space(name: str, random: Random) -> JsonObject:
+    """What is mounted at /tmp: now and then a directory that would be lost with the pod."""
+    if random.random() < 0.2:
+        return {"emptyDir": {}}
+    return {"configMap": {"name": f"{name}-scratch", "defaultMode": 420}}
 
 
 def placement_wishes(selected: dict[str, str], random: Random) -> JsonObject:

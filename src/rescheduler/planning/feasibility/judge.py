@@ -1,14 +1,17 @@
 """The judge: asks every rule, and keeps their counts true while moves are planned."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from rescheduler.model.snapshot import Bools, Snapshot
+from rescheduler.model.snapshot import NO_NODE, Bools, Snapshot
 from rescheduler.planning.feasibility.inter_pod_affinity import InterPodAffinity
 from rescheduler.planning.feasibility.node_affinity import NodeAffinity
 from rescheduler.planning.feasibility.node_declared_features import NodeDeclaredFeatures
-from rescheduler.planning.feasibility.node_ports import NodePorts
+from rescheduler.planning.feasibility.node_ports import NodePorts, host_ports
 from rescheduler.planning.feasibility.node_resources_fit import NodeResourcesFit
 from rescheduler.planning.feasibility.node_unschedulable import NodeUnschedulable
 from rescheduler.planning.feasibility.node_volume_limits import NodeVolumeLimits
@@ -18,3 +21,171 @@ from rescheduler.planning.feasibility.taint_toleration import TaintToleration
 from rescheduler.planning.feasibility.volume_binding import VolumeBinding
 from rescheduler.planning.feasibility.volume_restrictions import VolumeRestrictions
 from rescheduler.planning.feasibility.volume_zone import VolumeZone
+
+Refusals = npt.NDArray[np.int8]
+"""Per node: 0 where a pod is accepted, else the number of a rule that refuses it, from 1."""
+
+
+class _Step(NamedTuple):
+    """A planned move that can be taken back."""
+
+    pod: int
+    node: int
+
+
+class Judge:
+    """Where pods of each template may run, as the scheduler would say with the pods as placed.
+
+    The pods are where the snapshot has them until `move` says otherwise.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self._view = ClusterView(snapshot)
+        unschedulable = NodeUnschedulable(self._view)
+        taints, affinity = TaintToleration(self._view), NodeAffinity(self._view)
+        ports, self.resources = NodePorts(self._view), NodeResourcesFit(self._view)
+        restrictions, limits = VolumeRestrictions(self._view), NodeVolumeLimits(self._view)
+        binding, zone = VolumeBinding(self._view), VolumeZone(self._view)
+        self._spread = PodTopologySpread(self._view, affinity, taints)
+        self._company = InterPodAffinity(self._view)
+        features = NodeDeclaredFeatures(self._view)
+        self.rules: tuple[Rule, ...] = (
+            unschedulable,
+            taints,
+            affinity,
+            ports,
+            self.resources,
+            restrictions,
+            limits,
+            binding,
+            zone,
+            self._spread,
+            self._company,
+            features,
+        )
+        """In the order in which the scheduler asks them; the first to refuse gives the reason."""
+        # What a rule says of nodes alone never changes. What it says of neighbours changes with
+        # a few moves, and is remembered in between. What it says of a node's own pods changes
+        # with every move, and is asked anew.
+        self._lasting = self._numbered(unschedulable, taints, affinity, binding, zone, features)
+        self._neighbourly = self._numbered(self._spread, self._company)
+        self._local = self._numbered(ports, self.resources, restrictions, limits)
+        self._occupying: tuple[CountingRule, ...] = (ports, restrictions, limits)
+        self._counting: tuple[CountingRule, ...] = (
+            *self._occupying,
+            self.resources,
+            self._spread,
+            self._company,
+        )
+        self._lasting_refusals: dict[int, Refusals | None] = {}
+        self._neighbourly_refusals: dict[int, Refusals | None] = {}
+        self._steps: list[_Step] = []
+        self._count_all_pods()
+
+    def refusals(self, template: int) -> Refusals:
+        """Which rule refuses each node to a new pod of this template, all others staying put."""
+        if template not in self._lasting_refusals:
+            self._lasting_refusals[template] = self._ask(self._lasting, template)
+        if template not in self._neighbourly_refusals:
+            self._neighbourly_refusals[template] = self._ask(self._neighbourly, template)
+        refusals = np.zeros(len(self.snapshot.nodes), np.int8)
+        for known in (
+            self._lasting_refusals[template],
+            self._ask(self._local, template),
+            self._neighbourly_refusals[template],
+        ):
+            if known is not None:
+                np.copyto(refusals, known, where=refusals == 0)
+        return refusals
+
+    def accepted(self, template: int) -> Bools:
+        """Nodes that would take a new pod of this template, all others staying put."""
+        return np.asarray(self.refusals(template) == 0)
+
+    @contextmanager
+    def without(self, pod: int) -> Iterator[None]:
+        """Answers as they would be with the pod gone from its node."""
+        node = self.node_of(pod)
+        known, self._neighbourly_refusals = self._neighbourly_refusals, {}
+        self._put(pod, node, NO_NODE)
+        try:
+            yield
+        finally:
+            self._put(pod, NO_NODE, node)
+            self._neighbourly_refusals = known
+
+    def refusals_without(self, pod: int) -> Refusals:
+        """Which rule refuses each node to this pod if it starts anew after leaving its node."""
+        with self.without(pod):
+            return self.refusals(int(self.snapshot.pods.template[pod]))
+
+    def reason(self, template: int, node: int) -> str:
+        """Why a new pod of this template may not run on the node, in a sentence."""
+        number = int(self.refusals(template)[node])
+        assert number, "asked why of a node that is not refused"
+        return self.rules[number - 1].reason(template, node)
+
+    def node_of(self, pod: int) -> int:
+        """Where the pod is at the moment."""
+        return self._view.placed_pods.node_of(pod)
+
+    def move(self, pod: int, node: int) -> None:
+        """The pod is on `node` from now on."""
+        source = self.node_of(pod)
+        self._steps.append(_Step(pod, source))
+        self._put(pod, source, node)
+        self._forget_affected_by(int(self.snapshot.pods.template[pod]))
+
+    def undo(self) -> None:
+        """Take the last move back."""
+        pod, node = self._steps.pop()
+        self._put(pod, self.node_of(pod), node)
+        self._forget_affected_by(int(self.snapshot.pods.template[pod]))
+
+    def _numbered(self, *rules: Rule) -> tuple[tuple[int, Rule], ...]:
+        return tuple((self.rules.index(rule) + 1, rule) for rule in rules)
+
+    def _ask(self, rules: tuple[tuple[int, Rule], ...], template: int) -> Refusals | None:
+        """The number of the first of these rules to refuse each node; None if none refuses any."""
+        refusals: Refusals | None = None
+        for number, rule in rules:
+            refused = rule.refused(template)
+            if refused is None:
+                continue
+            if refusals is None:
+                refusals = refused.astype(np.int8)
+                refusals *= number
+            else:
+                refusals[refused & (refusals == 0)] = number
+        return refusals
+
+    def _put(self, pod: int, source: int, target: int) -> None:
+        template = int(self.snapshot.pods.template[pod])
+        terminating = bool(self.snapshot.pods.deleting[pod])
+        for rule in self._counting:
+            if source >= 0:
+                rule.placed(template, source, -1, terminating)
+            if target >= 0:
+                rule.placed(template, target, 1, terminating)
+        self._view.placed_pods.put(pod, target)
+
+    def _forget_affected_by(self, template: int) -> None:
+        for affected in self.affected_by(template):
+            self._neighbourly_refusals.pop(affected, None)
+
+    def affected_by(self, template: int) -> set[int]:
+        """Templates whose neighbours change, for better or worse, when a pod of this one moves."""
+        return {*self._spread.affected(template), *self._company.affected(template)}
+
+    def _count_all_pods(self) -> None:
+        """Count the snapshot's pods where they are. Rules about company count when first asked."""
+        self.resources.place_all()
+        templates = self.snapshot.templates
+        occupying = np.array([bool(each.volumes or host_ports(each)) for each in templates], bool)
+        pods = self.snapshot.pods
+        rows = np.flatnonzero(pods.placed & occupying[pods.template])
+        for pod in rows.tolist():
+            template, node = int(pods.template[pod]), int(pods.node[pod])
+            for rule in self._occupying:
+                rule.placed(template, node, 1, bool(pods.deleting[pod]))

@@ -24,7 +24,7 @@ class NodeResourcesFit:
         self._asked = view.snapshot.asked
         self._held = view.snapshot.held
 
-    def refused(self, template: int) -> Bools | None:
+    def refused(self, template: int) -> Bools:
         asked = self._asked[template]
         refused = np.zeros(self._free.shape[1], bool)
         for resource in np.flatnonzero(asked):
@@ -48,7 +48,7 @@ class NodeResourcesFit:
         """Pods of this template came to the node, or left it if `count` is negative."""
         self._free[:, node] -= self._held[template] * count
 
-    def placed_at_the_start(self) -> None:
+    def place_all(self) -> None:
         """All pods of the snapshot at once, which is much faster than one by one."""
         self._free -= self._snapshot.requested.T
 

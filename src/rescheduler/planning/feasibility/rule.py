@@ -1,13 +1,13 @@
 """What every rule can do, and the view of the cluster that rules share."""
 
-from functools import cached_property
 from typing import Protocol
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
-from rescheduler.model.objects import Part, Toleration
-from rescheduler.model.snapshot import Bools, Snapshot
+from rescheduler.model.objects import Part, Requirement, Toleration
+from rescheduler.model.snapshot import NO_NODE, Bools, Snapshot
 from rescheduler.planning.feasibility.label_columns import LabelColumns, NodeLabels
 
 
@@ -44,44 +44,55 @@ class ClusterView:
             snapshot.nodes.names, [node.metadata.labels for node in nodes]
         )
         self.template_labels = LabelColumns([each.labels for each in snapshot.templates])
-        self.template_namespaces = LabelColumns(
+        self._template_namespaces = LabelColumns(
             [{"namespace": each.namespace} for each in snapshot.templates]
         )
-
-    @cached_property
-    def placed_pods(self) -> "PlacedPods":
-        """Which pods of which template are where, as the snapshot has it."""
-        return PlacedPods(self.snapshot)
+        self.placed_pods = PlacedPods(snapshot)
 
     def templates_in(self, namespaces: frozenset[str]) -> Bools:
         """Templates whose pods are in one of these namespaces."""
-        codes, code_of = self.template_namespaces.column("namespace")
-        wanted = [code_of[each] for each in namespaces if each in code_of]
-        return np.isin(codes, wanted)
+        requirement = Requirement("namespace", "In", tuple(namespaces))
+        return self._template_namespaces.satisfying(requirement)
 
 
 class PlacedPods:
-    """Nodes of all placed pods, sorted by template, to count matching pods by where they are."""
+    """Which pods are where at the moment, sorted by template: rules count them from here.
+
+    Rules make their counts when they are first asked, perhaps after some planned moves, so this
+    follows the moves too.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        placed = np.flatnonzero(snapshot.pods.placed)
-        order = placed[np.argsort(snapshot.pods.template[placed], kind="stable")]
-        self.template = snapshot.pods.template[order]
-        self.node = snapshot.pods.node[order]
-        self.terminating = snapshot.pods.deleting[order]
-        self._start = np.searchsorted(self.template, np.arange(len(snapshot.templates) + 1))
+        pods = snapshot.pods
+        placed = np.flatnonzero(pods.placed)
+        order = placed[np.argsort(pods.template[placed], kind="stable")]
+        self.node = pods.node[order]
+        self.terminating = pods.deleting[order]
+        self._template = pods.template[order]
+        self._start = np.searchsorted(self._template, np.arange(len(snapshot.templates) + 1))
+        self._row = np.full(len(pods), -1, np.int64)
+        self._row[order] = np.arange(len(order))
 
-    def rows_of(self, templates: Bools) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-        """Rows of the pods of these templates."""
+    def node_of(self, pod: int) -> int:
+        """The node a pod is on, or NO_NODE."""
+        row = self._row[pod]
+        return int(self.node[row]) if row >= 0 else NO_NODE
+
+    def put(self, pod: int, node: int) -> None:
+        """The pod is on this node now, or nowhere."""
+        self.node[self._row[pod]] = node
+
+    def of_templates(self, templates: Bools) -> npt.NDArray[np.int64]:
+        """Rows of the pods of these templates that are on a node."""
         chosen = np.flatnonzero(templates)
-        if len(chosen) == 1:
-            return np.arange(self._start[chosen[0]], self._start[chosen[0] + 1])
-        if len(chosen) * 4 > len(templates):
-            return np.flatnonzero(templates[self.template])
-        return np.concatenate(
-            [np.arange(self._start[each], self._start[each + 1]) for each in chosen]
-            or [np.empty(0, np.int64)]
-        )
+        if len(chosen) > 64:
+            rows = np.flatnonzero(templates[self._template])
+        elif len(chosen):
+            ranges = [np.arange(self._start[each], self._start[each + 1]) for each in chosen]
+            rows = np.concatenate(ranges)
+        else:
+            rows = np.empty(0, np.int64)
+        return rows[self.node[rows] >= 0]
 
 
 def key_of(*parts: Part | object) -> bytes:

@@ -1,0 +1,293 @@
+"""InterPodAffinity: whom a pod must be near, whom it must be apart from, and who minds it.
+
+Three things can refuse a node, each within a *domain*: the nodes that share the value of a label,
+such as a zone or the node itself.
+- Affinity: every term's domain must hold a pod that matches all of the terms together. The first
+  pod of a group that asks for its own company may start anywhere that has the labels.
+- Anti-affinity: no term's domain may hold a pod that matches that term.
+- The anti-affinity of pods already placed: they must not be disturbed by the newcomer.
+
+The scheduler reads namespace selectors differently in the two directions, and so do we: for the
+newcomer's own terms a selector that would match a namespace without labels matches every
+namespace.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rescheduler.model.objects import LabelSelector, PodAffinityTerm
+from rescheduler.model.selectors import selects
+from rescheduler.model.snapshot import Bools, Ints
+from rescheduler.model.templates import Template
+from rescheduler.planning.feasibility.rule import ClusterView, key_of
+
+
+class DomainCounts:
+    """How many of certain pods each domain of a topology holds; domains with none are absent."""
+
+    def __init__(self, domain_of_node: Ints, domains: int, nodes: Ints) -> None:
+        self._domain_of_node = domain_of_node
+        self._domains = domains
+        present, counts = np.unique(domain_of_node[nodes], return_counts=True)
+        self._counts = dict(zip(present.tolist(), counts.tolist(), strict=True))
+        # Nodes without the label are in no domain.
+        self._counts.pop(-1, None)
+
+    def add(self, node: int, count: int) -> None:
+        """Count pods that came to the node or, if negative, left it."""
+        domain = int(self._domain_of_node[node])
+        if domain >= 0:
+            self._counts[domain] = self._counts.get(domain, 0) + count
+            if self._counts[domain] == 0:
+                del self._counts[domain]
+
+    def __bool__(self) -> bool:
+        return bool(self._counts)
+
+    def occupied(self) -> Bools:
+        """Nodes whose domain holds at least one of the pods."""
+        is_occupied = np.zeros(self._domains + 1, bool)
+        is_occupied[list(self._counts)] = True
+        return is_occupied[self._domain_of_node]
+
+
+@dataclass
+class _Affinity:
+    """The required affinity of some templates: counts of the pods that match all of its terms."""
+
+    matching: Bools
+    counts_by_key: dict[str, DomainCounts]
+    has_labels: Bools
+    """Nodes that carry the labels of all terms."""
+    used_by: list[int] = field(default_factory=list)
+
+
+@dataclass
+class _AntiAffinity:
+    """One term of required anti-affinity: counts of the pods that match it, or that have it."""
+
+    counts: DomainCounts
+    used_by: list[int] = field(default_factory=list)
+
+
+@dataclass
+class _OwnedTerm:
+    """An anti-affinity term of placed pods: whose it is, and whom it keeps away."""
+
+    term: PodAffinityTerm
+    owners: list[int]
+    keeps_away: list[int]
+    counts: DomainCounts | None = None
+
+
+class InterPodAffinity:
+    """Refuses nodes by the company there."""
+
+    name = "InterPodAffinity"
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._affinity: dict[bytes, _Affinity] = {}
+        self._affinity_of: dict[int, _Affinity] = {}
+        self._anti: dict[bytes, _AntiAffinity] = {}
+        self._anti_of: dict[int, list[_AntiAffinity]] = {}
+        # Which counts a pod of a template enters, filled in as counts are made.
+        self._affinity_counting: defaultdict[int, list[_Affinity]] = defaultdict(list)
+        self._anti_counting: defaultdict[int, list[_AntiAffinity]] = defaultdict(list)
+        self._owned_by: defaultdict[int, list[_OwnedTerm]] = defaultdict(list)
+        self._kept_away_by: defaultdict[int, list[_OwnedTerm]] = defaultdict(list)
+        for owned in self._owned_terms():
+            for owner in owned.owners:
+                self._owned_by[owner].append(owned)
+            for template in owned.keeps_away:
+                self._kept_away_by[template].append(owned)
+
+    def refused(self, template: int) -> Bools | None:
+        parts = [
+            part
+            for part in (
+                self._without_company(template),
+                self._with_unwanted_company(template),
+                self._where_it_is_unwanted(template),
+            )
+            if part is not None
+        ]
+        return np.logical_or.reduce(parts) if parts else None
+
+    def reason(self, template: int, node: int) -> str:
+        without_company = self._without_company(template)
+        if without_company is not None and without_company[node]:
+            return "no pod that the pod's required affinity asks for is near the node"
+        unwanted = self._with_unwanted_company(template)
+        if unwanted is not None and unwanted[node]:
+            return "a pod that the pod's anti-affinity excludes is near the node"
+        return "a pod near the node has an anti-affinity that excludes this pod"
+
+    def placed(self, template: int, node: int, count: int, terminating: bool) -> None:
+        """Pods of this template came to the node, or left it if `count` is negative."""
+        for affinity in self._affinity_counting[template]:
+            for counts in affinity.counts_by_key.values():
+                counts.add(node, count)
+        for anti in self._anti_counting[template]:
+            anti.counts.add(node, count)
+        for owned in self._owned_by[template]:
+            if owned.counts is not None:
+                owned.counts.add(node, count)
+
+    def affected(self, template: int) -> Iterable[int]:
+        """Templates whose answers may change when a pod of this one comes or goes."""
+        for affinity in self._affinity_counting[template]:
+            yield from affinity.used_by
+        for anti in self._anti_counting[template]:
+            yield from anti.used_by
+        for owned in self._owned_by[template]:
+            yield from owned.keeps_away
+
+    # ------------------------------------------------------------ the three ways to be refused
+
+    def _without_company(self, template: int) -> Bools | None:
+        affinity = self._affinity_for(template)
+        if affinity is None:
+            return None
+        counts = affinity.counts_by_key.values()
+        if affinity.matching[template] and not any(counts):
+            return np.logical_not(affinity.has_labels)
+        return np.logical_not(np.logical_and.reduce([each.occupied() for each in counts]))
+
+    def _with_unwanted_company(self, template: int) -> Bools | None:
+        occupied = [anti.counts.occupied() for anti in self._anti_for(template) if anti.counts]
+        return np.logical_or.reduce(occupied) if occupied else None
+
+    def _where_it_is_unwanted(self, template: int) -> Bools | None:
+        occupied = []
+        for owned in self._kept_away_by[template]:
+            if owned.counts is None:
+                owners = np.zeros(len(self._view.snapshot.templates), bool)
+                owners[owned.owners] = True
+                owned.counts = self._counts(owned.term.topology_key, owners)
+            if owned.counts:
+                occupied.append(owned.counts.occupied())
+        return np.logical_or.reduce(occupied) if occupied else None
+
+    # ------------------------------------------------------------ making counts, once each
+
+    def _affinity_for(self, template: int) -> _Affinity | None:
+        if template in self._affinity_of:
+            return self._affinity_of[template]
+        newcomer = self._view.snapshot.templates[template]
+        terms = required_affinity(newcomer)
+        if not terms:
+            return None
+        key = key_of(newcomer.namespace, *terms)
+        affinity = self._affinity.get(key)
+        if affinity is None:
+            affinity = self._affinity[key] = self._make_affinity(newcomer.namespace, terms)
+            for counted in np.flatnonzero(affinity.matching):
+                self._affinity_counting[int(counted)].append(affinity)
+        affinity.used_by.append(template)
+        self._affinity_of[template] = affinity
+        return affinity
+
+    def _make_affinity(self, namespace: str, terms: tuple[PodAffinityTerm, ...]) -> _Affinity:
+        matching = np.logical_and.reduce([self._matching(term, namespace) for term in terms])
+        keys = {term.topology_key for term in terms}
+        domains = [self._view.node_labels.column(key).codes for key in keys]
+        return _Affinity(
+            matching,
+            {key: self._counts(key, matching) for key in keys},
+            np.logical_and.reduce([codes >= 0 for codes in domains]),
+        )
+
+    def _anti_for(self, template: int) -> list[_AntiAffinity]:
+        terms = self._anti_of.get(template)
+        if terms is None:
+            newcomer = self._view.snapshot.templates[template]
+            terms = [
+                self._make_anti(template, newcomer.namespace, term)
+                for term in required_anti_affinity(newcomer)
+            ]
+            self._anti_of[template] = terms
+        return terms
+
+    def _make_anti(self, template: int, namespace: str, term: PodAffinityTerm) -> _AntiAffinity:
+        key = key_of(namespace, term)
+        anti = self._anti.get(key)
+        if anti is None:
+            matching = self._matching(term, namespace)
+            anti = self._anti[key] = _AntiAffinity(self._counts(term.topology_key, matching))
+            for counted in np.flatnonzero(matching):
+                self._anti_counting[int(counted)].append(anti)
+        anti.used_by.append(template)
+        return anti
+
+    def _counts(self, topology_key: str, templates: Bools) -> DomainCounts:
+        column = self._view.node_labels.column(topology_key)
+        pods = self._view.placed_pods
+        nodes = pods.node[pods.of_templates(templates)]
+        return DomainCounts(column.codes, len(column.code_of), nodes)
+
+    def _owned_terms(self) -> Iterable[_OwnedTerm]:
+        """Every anti-affinity term that some pod has, once, and whom it keeps away."""
+        terms: dict[bytes, tuple[str, PodAffinityTerm, list[int]]] = {}
+        for number, owner in enumerate(self._view.snapshot.templates):
+            for term in required_anti_affinity(owner):
+                key = key_of(owner.namespace, term)
+                terms.setdefault(key, (owner.namespace, term, []))[2].append(number)
+        for namespace, term, owners in terms.values():
+            keeps_away = self._view.template_labels.selected_by(term.label_selector)
+            keeps_away = keeps_away & self._in_namespaces_seen_by_owner(term, namespace)
+            # A pod may have the same term twice; it still counts once.
+            distinct = list(dict.fromkeys(owners))
+            yield _OwnedTerm(term, distinct, np.flatnonzero(keeps_away).tolist())
+
+    # ------------------------------------------------------------ whom a term means
+
+    def _matching(self, term: PodAffinityTerm, namespace: str) -> Bools:
+        """Templates whose pods a newcomer's term means."""
+        selected = self._view.template_labels.selected_by(term.label_selector)
+        selector = term.namespace_selector
+        if selector is not None and selects(selector, {}):
+            return selected
+        return selected & self._view.templates_in(
+            self._named(term, namespace) | self._namespaces_selected_by(selector)
+        )
+
+    def _in_namespaces_seen_by_owner(self, term: PodAffinityTerm, namespace: str) -> Bools:
+        """Templates in a namespace that a placed pod's term means."""
+        selector = term.namespace_selector
+        namespaces = self._named(term, namespace) | self._namespaces_selected_by(selector)
+        if selector is not None and selects(selector, {}):
+            used = {template.namespace for template in self._view.snapshot.templates}
+            namespaces |= used.difference(self._view.snapshot.namespaces)
+        return self._view.templates_in(namespaces)
+
+    def _named(self, term: PodAffinityTerm, namespace: str) -> frozenset[str]:
+        if not term.namespaces and term.namespace_selector is None:
+            return frozenset([namespace])
+        return frozenset(term.namespaces)
+
+    def _namespaces_selected_by(self, selector: LabelSelector | None) -> frozenset[str]:
+        if selector is None:
+            return frozenset()
+        return frozenset(
+            name
+            for name, namespace in self._view.snapshot.namespaces.items()
+            if selects(selector, namespace.metadata.labels)
+        )
+
+
+def required_affinity(template: Template) -> tuple[PodAffinityTerm, ...]:
+    """Terms of which all must find company."""
+    if template.affinity is None or template.affinity.pod_affinity is None:
+        return ()
+    return template.affinity.pod_affinity.required
+
+
+def required_anti_affinity(template: Template) -> tuple[PodAffinityTerm, ...]:
+    """Terms of which none may find company."""
+    if template.affinity is None or template.affinity.pod_anti_affinity is None:
+        return ()
+    return template.affinity.pod_anti_affinity.required

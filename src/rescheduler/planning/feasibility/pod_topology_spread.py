@@ -1,0 +1,180 @@
+"""PodTopologySpread: matching pods lie evenly over the domains of a label, such as zones.
+
+A node is refused if its domain would then hold more than `maxSkew` matching pods more than the
+domain that holds the fewest. Only domains with a node that the pod could use are compared; with
+fewer of them than `minDomains`, the fewest counts as none. All of a pod's constraints are judged
+together: a node without one of their labels counts for none of them.
+
+Pods that are being deleted do not count. An empty selector counts no pod but the newcomer.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rescheduler.model.objects import LabelSelector, Requirement, TopologySpreadConstraint
+from rescheduler.model.snapshot import Bools, Ints
+from rescheduler.model.templates import Template
+from rescheduler.planning.feasibility.node_affinity import NodeAffinity
+from rescheduler.planning.feasibility.rule import ClusterView
+from rescheduler.planning.feasibility.taint_toleration import TaintToleration
+
+
+@dataclass
+class _Spread:
+    """One constraint of one template, and how matching pods lie at the moment."""
+
+    constraint: TopologySpreadConstraint
+    used_by: int
+    matches_itself: bool
+    domain_of_node: Ints
+    counted_nodes: Bools
+    """Nodes whose pods count: the pod could use them, as far as the constraint's policies say."""
+    counted_domains: Bools
+    counts: npt.NDArray[np.int32]
+
+    def add(self, node: int, count: int) -> None:
+        if self.counted_nodes[node]:
+            self.counts[self.domain_of_node[node]] += count
+
+    def fewest(self) -> int:
+        """What the emptiest domain holds."""
+        counts = self.counts[self.counted_domains]
+        if len(counts) < (self.constraint.min_domains or 1):
+            return 0
+        return int(counts.min())
+
+    def refused(self) -> Bools:
+        most = self.constraint.max_skew + self.fewest() - self.matches_itself
+        # One entry more than there are domains: nodes without the label, coded -1, look it up.
+        is_refused = np.append(self.counts > most, True)
+        return is_refused[self.domain_of_node]
+
+
+class PodTopologySpread:
+    """Refuses nodes that would make the spread more uneven than allowed."""
+
+    name = "PodTopologySpread"
+
+    def __init__(
+        self, view: ClusterView, node_affinity: NodeAffinity, taint_toleration: TaintToleration
+    ) -> None:
+        self._view = view
+        self._node_affinity = node_affinity
+        self._taint_toleration = taint_toleration
+        self._spreads_of: dict[int, list[_Spread]] = {}
+        # Which counts a pod of a template enters, filled in as counts are made.
+        self._counting: defaultdict[int, list[_Spread]] = defaultdict(list)
+
+    def refused(self, template: int) -> Bools | None:
+        spreads = self._spreads_for(template)
+        if not spreads:
+            return None
+        return np.asarray(np.logical_or.reduce([spread.refused() for spread in spreads]))
+
+    def reason(self, template: int, node: int) -> str:
+        for spread in self._spreads_for(template):
+            key = spread.constraint.topology_key
+            domain = int(spread.domain_of_node[node])
+            if domain < 0:
+                return f"the node has no label {key}, over which the pod must be spread"
+            if spread.refused()[node]:
+                value = self._view.snapshot.nodes.objects[node].metadata.labels[key]
+                return (
+                    f"{key}={value} would hold {spread.counts[domain] + spread.matches_itself} "
+                    f"matching pods where the fewest is {spread.fewest()} "
+                    f"and the most allowed difference {spread.constraint.max_skew}"
+                )
+        raise AssertionError("asked why of a node that is not refused")
+
+    def placed(self, template: int, node: int, count: int, terminating: bool) -> None:
+        """Pods of this template came to the node, or left it if `count` is negative."""
+        if not terminating:
+            for spread in self._counting[template]:
+                spread.add(node, count)
+
+    def affected(self, template: int) -> Iterable[int]:
+        """Templates whose answers may change when a pod of this one comes or goes."""
+        return [spread.used_by for spread in self._counting[template]]
+
+    def _spreads_for(self, template: int) -> list[_Spread]:
+        spreads = self._spreads_of.get(template)
+        if spreads is None:
+            hard = hard_constraints(self._view.snapshot.templates[template])
+            usable = self._nodes_with_all_labels(hard)
+            spreads = [self._make(template, constraint, usable) for constraint in hard]
+            self._spreads_of[template] = spreads
+        return spreads
+
+    def _make(self, template: int, constraint: TopologySpreadConstraint, usable: Bools) -> _Spread:
+        newcomer = self._view.snapshot.templates[template]
+        selector = effective_selector(constraint, newcomer)
+        selected = self._view.template_labels.selected_by(selector)
+        counted_nodes = usable & self._nodes_by_policy(template, constraint)
+        codes, code_of = self._view.node_labels.column(constraint.topology_key)
+        counted_domains = np.zeros(len(code_of), bool)
+        counted_domains[codes[counted_nodes]] = True
+        spread = _Spread(
+            constraint=constraint,
+            used_by=template,
+            matches_itself=bool(selected[template]),
+            domain_of_node=codes,
+            counted_nodes=counted_nodes,
+            counted_domains=counted_domains,
+            counts=np.zeros(len(code_of), np.int32),
+        )
+        if selector is not None and not _is_empty(selector):
+            self._count(spread, selected & self._view.templates_in(frozenset([newcomer.namespace])))
+        return spread
+
+    def _count(self, spread: _Spread, matching: Bools) -> None:
+        for template in np.flatnonzero(matching):
+            self._counting[int(template)].append(spread)
+        pods = self._view.placed_pods
+        rows = pods.of_templates(matching)
+        nodes = pods.node[rows[~pods.terminating[rows]]]
+        domains = spread.domain_of_node[nodes[spread.counted_nodes[nodes]]]
+        spread.counts += np.bincount(domains, minlength=len(spread.counts)).astype(np.int32)
+
+    def _nodes_with_all_labels(self, constraints: list[TopologySpreadConstraint]) -> Bools:
+        usable = np.ones(len(self._view.snapshot.nodes), bool)
+        for constraint in constraints:
+            usable &= self._view.node_labels.column(constraint.topology_key).codes >= 0
+        return usable
+
+    def _nodes_by_policy(self, template: int, constraint: TopologySpreadConstraint) -> Bools:
+        usable = np.ones(len(self._view.snapshot.nodes), bool)
+        if (constraint.node_affinity_policy or "Honor") == "Honor":
+            refused = self._node_affinity.refused(template)
+            usable &= True if refused is None else ~refused
+        if (constraint.node_taints_policy or "Ignore") == "Honor":
+            refused = self._taint_toleration.refused(template)
+            usable &= True if refused is None else ~refused
+        return usable
+
+
+def hard_constraints(template: Template) -> list[TopologySpreadConstraint]:
+    """Constraints that must hold; the others are wishes."""
+    return [each for each in template.spread if each.when_unsatisfiable == "DoNotSchedule"]
+
+
+def effective_selector(
+    constraint: TopologySpreadConstraint, template: Template
+) -> LabelSelector | None:
+    """The constraint's selector, narrowed to pods that share the labels in matchLabelKeys."""
+    selector = constraint.label_selector
+    if selector is None:
+        return None
+    shared = tuple(
+        Requirement(key, "In", (template.labels[key],))
+        for key in constraint.match_label_keys
+        if key in template.labels
+    )
+    return LabelSelector(selector.match_labels, selector.match_expressions + shared)
+
+
+def _is_empty(selector: LabelSelector) -> bool:
+    return not selector.match_labels and not selector.match_expressions

@@ -1,0 +1,244 @@
+"""Choose which pods to move, and in what order.
+
+All the planner may know is in the snapshot and the policy it is given; all it found out,
+including why it left a pod alone, is in the plan it returns.
+
+Every plan keeps one promise: stop after any of its moves, and no constraint is broken. Each move
+is judged with all earlier moves made and, for a handoff, with the old pod still there.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from rescheduler.model.snapshot import Bools, Floats, Snapshot
+from rescheduler.planning.assessment import assess
+from rescheduler.planning.feasibility.judge import Judge
+from rescheduler.planning.load import NodeLoad, load_of
+from rescheduler.planning.movability import Blocker, Movability
+from rescheduler.planning.objective import Objective
+from rescheduler.planning.plan import Blocked, Mode, Move, Plan
+from rescheduler.settings import Policy
+
+# Pods are looked for on the nodes that cost most; those further down have less to gain.
+_NODES_LOOKED_AT = 8
+_LEAST_GAIN = 1e-9
+
+
+def make_plan(snapshot: Snapshot, policy: Policy) -> Plan:
+    """The moves that lower the objective most, one after another, up to the policy's limit."""
+    return _Planner(snapshot, policy).plan()
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A pod that could go, standing for all pods of its template on its node."""
+
+    pod: int
+    template: int
+    source: int
+
+
+@dataclass(frozen=True)
+class _Best:
+    candidate: _Candidate
+    target: int
+    gain: float
+
+
+class _Planner:
+    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
+        self._snapshot = snapshot
+        self._limit = policy.max_reschedule_pods
+        self._judge = Judge(snapshot)
+        self._movability = Movability(snapshot, policy)
+        self._load = NodeLoad(snapshot)
+        self._objective = Objective(self._load, policy)
+        self._utilization: Floats = self._load.utilization.copy()
+        self._moves: list[Move] = []
+        self._moved: set[int] = set()
+        self._evicted_under: Counter[str] = Counter()
+
+    def plan(self) -> Plan:
+        before = assess(self._load, self._utilization, self._objective)
+        while len(self._moves) < self._limit and (best := self._best_move()) is not None:
+            self._make(best)
+        blocked = tuple(self._blocked())
+        return Plan(
+            moves=tuple(self._moves),
+            blocked=blocked,
+            before=before,
+            after=assess(self._load, self._utilization, self._objective),
+            summary=self._summary(blocked),
+        )
+
+    # ------------------------------------------------------------ finding the best move
+
+    def _best_move(self) -> _Best | None:
+        best: _Best | None = None
+        costs = self._objective.costs(self._utilization)
+        arriving: dict[int, Floats] = {}
+        for candidate in self._candidates(costs):
+            template = candidate.template
+            if template not in arriving:
+                arriving[template] = self._cost_of_arrival(template, costs)
+            targets = self._targets(candidate)
+            if not targets.any():
+                continue
+            cost = np.where(targets, arriving[template], np.inf)
+            target = int(cost.argmin())
+            gain = self._gain_of_departure(candidate, costs) - float(cost[target])
+            if gain > _LEAST_GAIN and (best is None or self._is_better(candidate, gain, best)):
+                best = _Best(candidate, target, gain)
+        return best
+
+    def _is_better(self, candidate: _Candidate, gain: float, best: _Best) -> bool:
+        """More gain wins; where it is about the same, the pod of lower priority goes."""
+        if abs(gain - best.gain) <= 0.05 * best.gain:
+            templates = self._snapshot.templates
+            mine = templates[candidate.template].priority
+            other = templates[best.candidate.template].priority
+            if mine != other:
+                return mine < other
+        return gain > best.gain
+
+    def _candidates(self, costs: Floats) -> list[_Candidate]:
+        """One movable pod per template and node, from the nodes that cost most."""
+        candidates: dict[tuple[int, int], _Candidate] = {}
+        for node in self._pressed_nodes(costs):
+            for pod in self._pods_on(node):
+                template = int(self._snapshot.pods.template[pod])
+                if (node, template) not in candidates and self._blocker(pod) is None:
+                    candidates[node, template] = _Candidate(pod, template, node)
+        return list(candidates.values())
+
+    def _pressed_nodes(self, costs: Floats) -> list[int]:
+        pressed = np.flatnonzero(self._objective.pressed(self._utilization))
+        costliest = pressed[np.argsort(-costs[pressed], kind="stable")]
+        return [int(node) for node in costliest[:_NODES_LOOKED_AT]]
+
+    def _pods_on(self, node: int) -> list[int]:
+        """Pods on the node that have not been moved yet: nothing is moved twice."""
+        on_node = self._snapshot.pods.placed & (self._snapshot.pods.node == node)
+        return [int(pod) for pod in np.flatnonzero(on_node) if int(pod) not in self._moved]
+
+    def _targets(self, candidate: _Candidate) -> Bools:
+        if self._movability.mode(candidate.template) == Mode.HANDOFF:
+            accepted = self._judge.accepted(candidate.template)
+        else:
+            accepted = self._judge.refusals_without(candidate.pod) == 0
+        targets = accepted & self._load.takes_pods
+        targets[candidate.source] = False
+        return np.asarray(targets)
+
+    def _cost_of_arrival(self, template: int, costs: Floats) -> Floats:
+        """By how much each node's cost rises if a pod of this template comes."""
+        then = self._utilization + self._load.demand[template] / self._load.capacity
+        return self._objective.costs(then) - costs
+
+    def _gain_of_departure(self, candidate: _Candidate, costs: Floats) -> float:
+        """By how much the node's cost falls if the pod goes."""
+        share = self._load.demand[candidate.template] / self._load.capacity[candidate.source]
+        left = self._utilization[candidate.source] - share
+        return float(costs[candidate.source] - self._objective.cost(left, candidate.source))
+
+    # ------------------------------------------------------------ making it
+
+    def _make(self, best: _Best) -> None:
+        candidate, target = best.candidate, best.target
+        source, template = candidate.source, candidate.template
+        names = self._snapshot.nodes.names
+        strategy = self._objective.strategy_behind(source, self._utilization)
+        why = strategy.reason(source, self._utilization)
+        self._judge.move(candidate.pod, target)
+        self._moved.add(candidate.pod)
+        demand = self._load.demand[template]
+        before = float(load_of(self._utilization[target]))
+        self._utilization[source] -= demand / self._load.capacity[source]
+        self._utilization[target] += demand / self._load.capacity[target]
+        after = float(load_of(self._utilization[target]))
+        mode = self._movability.mode(template)
+        if mode == Mode.EVICT:
+            self._evicted_under.update(
+                budget.metadata.key for budget in self._movability.budgets(template)
+            )
+        self._moves.append(
+            Move(
+                pod=self._snapshot.pods.keys[candidate.pod],
+                source=names[source],
+                target=names[target],
+                strategy=strategy.name,
+                mode=mode,
+                reason=f"{names[source]} has {why}; "
+                f"{names[target]} goes from {before:.0%} to {after:.0%}",
+                gain=best.gain,
+            )
+        )
+
+    # ------------------------------------------------------------ why the rest stayed
+
+    def _blocker(self, pod: int) -> Blocker | None:
+        blocker = self._movability.blocker(pod)
+        if blocker is not None:
+            return blocker
+        template = int(self._snapshot.pods.template[pod])
+        if self._movability.mode(template) == Mode.EVICT:
+            for budget in self._movability.budgets(template):
+                planned = self._evicted_under[budget.metadata.key]
+                if planned >= budget.status.disruptions_allowed:
+                    name = budget.metadata.name
+                    return Blocker("Budget", f"disruption budget {name} is used up by this plan")
+        return None
+
+    def _blocked(self) -> list[Blocked]:
+        """A blocker for every pod that stayed on a node it should leave."""
+        costs = self._objective.costs(self._utilization)
+        return [
+            Blocked(self._snapshot.pods.keys[pod], blocker.name, blocker.detail)
+            for node in self._pressed_nodes(costs)
+            for pod in self._pods_on(node)
+            if (blocker := self._blocker(pod) or self._why_no_target(pod, node, costs)).name
+            not in ("DaemonSetPod", "StaticPod")
+        ]
+
+    def _why_no_target(self, pod: int, node: int, costs: Floats) -> Blocker:
+        template = int(self._snapshot.pods.template[pod])
+        candidate = _Candidate(pod, template, node)
+        targets = self._targets(candidate)
+        if not targets.any():
+            return self._why_refused(candidate)
+        if len(self._moves) >= self._limit:
+            return Blocker("MoveLimit", f"the plan has its {self._limit} moves already")
+        return Blocker("NoGain", "no node that would take it would be better off for it")
+
+    def _why_refused(self, candidate: _Candidate) -> Blocker:
+        """The rule that refuses most nodes, told with one of them."""
+        refusals = self._judge.refusals(candidate.template)
+        refusals[~self._load.takes_pods] = 0
+        refusals[candidate.source] = 0
+        refusing = refusals[refusals > 0]
+        if not len(refusing):
+            return Blocker("NoNodeFits", "there is no other node for users' pods")
+        number = int(np.bincount(refusing).argmax())
+        example = int(np.flatnonzero(refusals == number)[0])
+        count = int((refusals == number).sum())
+        why = self._judge.rules[number - 1].reason(candidate.template, example)
+        return Blocker(
+            "NoNodeFits",
+            f"{self._judge.rules[number - 1].name} refuses {count} of {len(refusing)} nodes, "
+            f"{self._snapshot.nodes.names[example]} because {why}",
+        )
+
+    def _summary(self, blocked: tuple[Blocked, ...]) -> str:
+        if self._moves:
+            return f"{len(self._moves)} of at most {self._limit} moves."
+        if not len(self._snapshot.nodes):
+            return "Nothing to move: the cluster has no nodes."
+        if not self._objective.pressed(self._utilization).any():
+            return f"Nothing to move: {self._objective.why_at_rest(self._utilization)}."
+        if self._limit == 0:
+            return "Nothing to move: maxReschedulePods is 0."
+        counts = Counter(each.blocker for each in blocked).most_common(3)
+        listed = ", ".join(f"{name} ({count})" for name, count in counts)
+        return f"Nothing to move: every pod that should leave its node is blocked: {listed}."
