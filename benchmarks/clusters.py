@@ -2,13 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
-from rescheduler.model.cluster import ClusterTables
-from rescheduler.model.kinds import KIND_BY_NAME
 from rescheduler.model.snapshot import Snapshot
 from testcluster.client import JsonObject
 from testcluster.large import generate_large_cluster
+from testcluster.snapshots import snapshot_of
 
 NAME_LABEL = "app.kubernetes.io/name"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -18,15 +15,6 @@ def large_snapshot(nodes: int, pods: int, templates: int, with_rules: bool = Fal
     """A generated cluster; with rules, every fifth workload's pods mind their neighbours."""
     objects = generate_large_cluster(nodes, pods, templates=templates)
     return snapshot_of(mind_neighbours(objects) if with_rules else objects)
-
-
-def snapshot_of(objects: Iterable[JsonObject]) -> Snapshot:
-    """A snapshot of these objects."""
-    tables = ClusterTables()
-    for item in objects:
-        kind = KIND_BY_NAME[item["kind"]]
-        tables.of(kind).put(msgspec.convert(item, kind.type))
-    return tables.snapshot()
 
 
 def mind_neighbours(objects: Iterable[JsonObject]) -> Iterator[JsonObject]:

@@ -193,6 +193,11 @@ def test_a_bad_value_is_named_with_its_place(built: dict[str, Any], expected: st
         assert message(yaml.safe_dump(built).encode()) == f"cluster.json: {expected}"
 
 
+def test_an_object_without_namespace_is_named_in_default() -> None:
+    text = b"kind: Pod\napiVersion: v1\nmetadata: {name: x}\nspec: []"
+    assert message(text) == "cluster.json: Pod default/x: spec: []: expected a mapping"
+
+
 def test_a_key_that_is_no_text_is_named() -> None:
     text = b"kind: Node\napiVersion: v1\nmetadata: {name: a, labels: {1: x}}"
     assert message(text) == "cluster.json: Node a: metadata.labels: 1: expected text as a key"
@@ -238,7 +243,7 @@ SNIPPETS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(
     st.sampled_from([VALID, VALID_YAML, VALID_PACKED]),
     st.lists(
@@ -260,7 +265,7 @@ def test_nothing_but_our_error_escapes_for_mutated_files(
     read_or_refuse(data)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.integers(0), st.sampled_from([None, True, -1, 2**70, 1.5, "", "x", [], {}, [None], {"a": 0}])
 )

@@ -8,18 +8,15 @@ from rescheduler.model.cluster import ClusterTables
 from rescheduler.model.kinds import KIND_BY_NAME
 from rescheduler.model.snapshot import Snapshot
 from testcluster.builders import node, pod
+from testcluster.snapshots import snapshot_of
 
 
-def snapshot_of(*objects: dict[str, Any]) -> Snapshot:
-    tables = ClusterTables()
-    for described in objects:
-        kind = KIND_BY_NAME[described["kind"]]
-        tables.of(kind).put(msgspec.convert(described, kind.type))
-    return tables.snapshot()
+def snapshot_of_all(*objects: dict[str, Any]) -> Snapshot:
+    return snapshot_of(objects)
 
 
 def test_requests_of_running_pods_are_summed_per_node() -> None:
-    snapshot = snapshot_of(
+    snapshot = snapshot_of_all(
         node("a", cpu="4", memory="8Gi"),
         node("b", cpu="4", memory="8Gi"),
         pod("x", on="a", cpu="500m", memory="1Gi"),
@@ -35,7 +32,7 @@ def test_requests_of_running_pods_are_summed_per_node() -> None:
 
 def test_extended_resources_get_a_column_each() -> None:
     gpus = {"requests": {"nvidia.com/gpu": "2"}}
-    snapshot = snapshot_of(
+    snapshot = snapshot_of_all(
         node("a", resources={"nvidia.com/gpu": "4"}),
         pod("x", on="a", containers=[{"name": "c", "image": "i", "resources": gpus}]),
     )
@@ -78,7 +75,7 @@ def containers(*requests: str, restart: str | None = None) -> list[dict[str, Any
 def test_a_pod_asks_for_what_its_containers_need_together(
     spec: dict[str, Any], millicores: int
 ) -> None:
-    snapshot = snapshot_of(node("a"), pod("x", on="a", **spec))
+    snapshot = snapshot_of_all(node("a"), pod("x", on="a", **spec))
     assert snapshot.asked[0, snapshot.column("cpu")] == millicores
 
 
@@ -105,7 +102,7 @@ def resized(spec_cpu: str, has: str, allocated: str, infeasible: bool = False) -
 def test_a_resize_in_place_holds_the_most_it_may_come_to(
     described: dict[str, Any], held: int
 ) -> None:
-    snapshot = snapshot_of(node("a"), described)
+    snapshot = snapshot_of_all(node("a"), described)
     assert snapshot.held[0, snapshot.column("cpu")] == held
     assert snapshot.requested[0, snapshot.column("cpu")] == held
 
@@ -123,9 +120,9 @@ def test_a_snapshot_cannot_be_changed() -> None:
 
 def test_equal_clusters_are_equal_and_different_ones_are_not() -> None:
     objects = [node("a"), node("b"), pod("x", on="a", cpu="1"), pod("y", on="b")]
-    assert snapshot_of(*objects) == snapshot_of(*reversed(objects))
-    assert snapshot_of(*objects) != snapshot_of(*objects[:-1])
-    assert snapshot_of(*objects) != snapshot_of(*objects[:-1], pod("y", on="a"))
+    assert snapshot_of_all(*objects) == snapshot_of_all(*reversed(objects))
+    assert snapshot_of_all(*objects) != snapshot_of_all(*objects[:-1])
+    assert snapshot_of_all(*objects) != snapshot_of_all(*objects[:-1], pod("y", on="a"))
 
 
 def test_a_cluster_of_nothing_is_a_snapshot_too() -> None:

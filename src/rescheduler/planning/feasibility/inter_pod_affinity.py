@@ -115,7 +115,7 @@ class InterPodAffinity:
             )
             if part is not None
         ]
-        return np.logical_or.reduce(parts) if parts else None
+        return _any_of(parts)
 
     def reason(self, template: int, node: int) -> str:
         without_company = self._without_company(template)
@@ -155,11 +155,11 @@ class InterPodAffinity:
         counts = affinity.counts_by_key.values()
         if affinity.matching[template] and not any(counts):
             return np.logical_not(affinity.has_labels)
-        return np.logical_not(np.logical_and.reduce([each.occupied() for each in counts]))
+        return np.asarray(~np.logical_and.reduce([each.occupied() for each in counts]))
 
     def _with_unwanted_company(self, template: int) -> Bools | None:
         occupied = [anti.counts.occupied() for anti in self._anti_for(template) if anti.counts]
-        return np.logical_or.reduce(occupied) if occupied else None
+        return _any_of(occupied)
 
     def _where_it_is_unwanted(self, template: int) -> Bools | None:
         occupied = []
@@ -170,7 +170,7 @@ class InterPodAffinity:
                 owned.counts = self._counts(owned.term.topology_key, owners)
             if owned.counts:
                 occupied.append(owned.counts.occupied())
-        return np.logical_or.reduce(occupied) if occupied else None
+        return _any_of(occupied)
 
     # ------------------------------------------------------------ making counts, once each
 
@@ -277,6 +277,10 @@ class InterPodAffinity:
             for name, namespace in self._view.snapshot.namespaces.items()
             if selects(selector, namespace.metadata.labels)
         )
+
+
+def _any_of(masks: list[Bools]) -> Bools | None:
+    return np.asarray(np.logical_or.reduce(masks)) if masks else None
 
 
 def required_affinity(template: Template) -> tuple[PodAffinityTerm, ...]:

@@ -20,7 +20,7 @@ class NodeResourcesFit:
     def __init__(self, view: ClusterView) -> None:
         self._snapshot = view.snapshot
         # A row per resource, so that a comparison runs over adjacent memory.
-        self._free: Amounts = np.ascontiguousarray(view.snapshot.nodes.allocatable.T)
+        self._free: Amounts = view.snapshot.nodes.allocatable.T.copy()
         self._asked = view.snapshot.asked
         self._held = view.snapshot.held
 

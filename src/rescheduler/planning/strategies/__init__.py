@@ -24,8 +24,8 @@ class Strategy(Protocol):
     def pressed(self, utilization: Floats) -> Bools:
         """Nodes that pods should leave, given the utilisation of every node."""
 
-    def cost(self, utilization: Floats, nodes: object) -> Floats:
-        """What it costs that `nodes` are so utilised; both may be arrays of any equal shape."""
+    def cost(self, utilization: Floats, nodes: int | slice) -> Floats:
+        """What it costs that these nodes, one or all, are so utilised."""
 
     def reason(self, node: int, utilization: Floats) -> str:
         """Why a pod should leave this node, with the numbers."""

@@ -32,7 +32,7 @@ class LoadBalancing:
             return np.zeros(len(loads), bool)
         return np.asarray(self._balanced & (loads > self._mean))
 
-    def cost(self, utilization: Floats, nodes: object) -> Floats:
+    def cost(self, utilization: Floats, nodes: int | slice) -> Floats:
         distance = load_of(utilization) - self._mean
         return np.asarray(np.where(self._balanced[nodes], distance**2, 0.0))
 

@@ -22,7 +22,7 @@ class NodeMaintenance:
     def pressed(self, utilization: Floats) -> Bools:
         return self._under_maintenance
 
-    def cost(self, utilization: Floats, nodes: object) -> Floats:
+    def cost(self, utilization: Floats, nodes: int | slice) -> Floats:
         remaining = utilization[..., 2]
         return np.asarray(np.where(self._under_maintenance[nodes], _WEIGHT * remaining, 0.0))
 

@@ -25,7 +25,7 @@ class ResourceOptimization:
     def pressed(self, utilization: Floats) -> Bools:
         return np.asarray((utilization[..., :2] > self._thresholds).any(axis=-1))
 
-    def cost(self, utilization: Floats, nodes: object) -> Floats:
+    def cost(self, utilization: Floats, nodes: int | slice) -> Floats:
         overload = np.maximum(utilization[..., :2] - self._thresholds, 0.0)
         return np.asarray(_WEIGHT * (overload**2).sum(axis=-1))
 

@@ -1,0 +1,19 @@
+"""Snapshots of described objects, for what needs no cluster."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from rescheduler.model.cluster import ClusterTables
+from rescheduler.model.kinds import KIND_BY_NAME
+from rescheduler.model.snapshot import Snapshot
+from testcluster.client import JsonObject
+
+
+def snapshot_of(objects: Iterable[JsonObject]) -> Snapshot:
+    """The cluster that these objects make up."""
+    tables = ClusterTables()
+    for item in objects:
+        kind = KIND_BY_NAME[item["kind"]]
+        tables.of(kind).put(msgspec.convert(item, kind.type))
+    return tables.snapshot()

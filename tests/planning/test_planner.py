@@ -1,0 +1,237 @@
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rescheduler.planning.feasibility.judge import Judge
+from rescheduler.planning.plan import Mode, Plan
+from rescheduler.planning.planner import make_plan
+from rescheduler.settings import Policy, StrategyName
+from testcluster.builders import budget, daemonset, deployment, node, pod, replicaset, statefulset
+from testcluster.snapshots import snapshot_of
+
+BALANCING = Policy(enabled_strategies=(StrategyName.LOAD_BALANCING,))
+RELIEVING = Policy(enabled_strategies=(StrategyName.RESOURCE_OPTIMIZATION,))
+MAINTENANCE = Policy(enabled_strategies=(StrategyName.NODE_MAINTENANCE,))
+
+Objects = list[dict[str, Any]]
+
+
+def replicas(
+    name: str, nodes: str, *, cpu: str = "1", deployed: Any = None, **options: Any
+) -> Objects:
+    """A Deployment, its ReplicaSet, and a running pod on each of the named nodes."""
+    owner = deployment(f"shop/{name}", replicas=len(nodes), **(deployed or {}))
+    owned = replicaset(f"shop/{name}-5d", replicas=len(nodes), owner=owner)
+    options.setdefault("labels", {"app": name})
+    pods = [
+        pod(f"shop/{name}-5d-{number}", on=on, cpu=cpu, owner=owned, **options)
+        for number, on in enumerate(nodes)
+    ]
+    return [owner, owned, *pods]
+
+
+def plan_for(objects: Objects, policy: Policy = BALANCING) -> Plan:
+    return make_plan(snapshot_of(objects), policy)
+
+
+def blockers(plan: Plan) -> dict[str, str]:
+    return {each.pod: each.blocker for each in plan.blocked}
+
+
+def test_load_is_evened_out() -> None:
+    plan = plan_for([node("a"), node("b"), *replicas("web", "aaaaaa")])
+    assert [(move.source, move.target, move.mode) for move in plan.moves] == [
+        ("a", "b", Mode.HANDOFF)
+    ] * 2
+    assert plan.before.utilization["cpu"].standard_deviation == pytest.approx(0.375)
+    assert plan.after.utilization["cpu"].standard_deviation == pytest.approx(0.125)
+    assert plan.after.objective < plan.before.objective
+    assert sum(move.gain for move in plan.moves) == pytest.approx(
+        plan.before.objective - plan.after.objective
+    )
+
+
+def test_a_difference_within_the_threshold_is_left_alone() -> None:
+    plan = plan_for([node("a"), node("b"), *replicas("web", "aab")])
+    assert plan.moves == ()
+    assert "LoadBalancing found the nodes in order" in plan.summary
+
+
+def test_no_more_moves_than_the_policy_allows() -> None:
+    objects = [node("a"), node("b"), *replicas("web", "aaaaaa")]
+    one = Policy(enabled_strategies=BALANCING.enabled_strategies, max_reschedule_pods=1)
+    plan = plan_for(objects, one)
+    assert len(plan.moves) == 1
+    none = Policy(enabled_strategies=BALANCING.enabled_strategies, max_reschedule_pods=0)
+    assert "maxReschedulePods is 0" in plan_for(objects, none).summary
+
+
+def test_a_hot_node_is_relieved_until_it_is_below_the_threshold() -> None:
+    objects = [node("a", cpu="4"), node("b", cpu="8"), *replicas("web", "aaaab", cpu="950m")]
+    plan = plan_for(objects, RELIEVING)
+    assert [(move.source, move.target) for move in plan.moves] == [("a", "b")]
+    assert plan.after.utilization["cpu"].maximum <= 0.8
+    assert "threshold is 80%" in plan.moves[0].reason
+
+
+def test_a_node_under_maintenance_is_emptied_of_what_can_move() -> None:
+    label = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
+    agent = daemonset("shop/agent")
+    objects = [
+        node("a", labels=label),
+        node("b"),
+        *replicas("web", "aa", cpu="0"),
+        pod("shop/agent-1", on="a", owner=agent),
+        pod("shop/bare", on="a", cpu="1"),
+    ]
+    plan = plan_for(objects, MAINTENANCE)
+    assert {move.pod for move in plan.moves} == {"shop/web-5d-0", "shop/web-5d-1"}
+    assert blockers(plan) == {"shop/bare": "BarePod"}
+
+
+def test_no_pod_comes_to_a_node_that_is_not_for_it() -> None:
+    maintenance = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
+    objects = [
+        node("a"),
+        node("cordoned", unschedulable=True),
+        node("sick", ready=False),
+        node("leaving", labels=maintenance),
+        node("master", labels={"node-role.kubernetes.io/control-plane": ""}),
+        *replicas("web", "aaaaaa"),
+    ]
+    assert plan_for(objects).moves == ()
+
+
+def test_ten_pods_do_not_fit_one_hole() -> None:
+    objects = [node("a", cpu="20"), node("b", cpu="20", pods=2), *replicas("web", "a" * 18)]
+    plan = plan_for(objects)
+    assert len(plan.moves) == 2
+    assert set(blockers(plan).values()) == {"NoNodeFits"}
+
+
+@pytest.mark.parametrize(
+    ("options", "blocker"),
+    [
+        (
+            {"labels": {"scheduler.alpha.kubernetes.io/rescheduling": "disabled"}},
+            "ReschedulingDisabled",
+        ),
+        ({"annotations": {"karpenter.sh/do-not-disrupt": "true"}}, "DoNotDisrupt"),
+        (
+            {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}},
+            "NotSafeToEvict",
+        ),
+        ({"priority": 2_000_000_000, "priorityClassName": "system-cluster-critical"}, "SystemPod"),
+        ({"volumes": [{"name": "d", "hostPath": {"path": "/d"}}]}, "LocalStorage"),
+        ({"volumes": [{"name": "d", "emptyDir": {}}]}, "LocalStorage"),
+        ({"resourceClaims": [{"name": "gpu"}]}, "ResourceClaims"),
+        ({"ready": False}, "NotReady"),
+        ({"phase": "Pending"}, "NotRunning"),
+        ({"nodeSelector": {"disk": "ssd"}}, "NoNodeFits"),
+    ],
+)
+def test_a_pod_that_must_stay_says_why(options: dict[str, Any], blocker: str) -> None:
+    plan = plan_for([node("a"), node("b"), *replicas("web", "aaaa", **options)])
+    assert plan.moves == ()
+    assert set(blockers(plan).values()) == {blocker}
+    assert len(plan.blocked) == 4
+    assert all(each.detail for each in plan.blocked)
+
+
+def test_excluded_namespaces_and_pods_stay() -> None:
+    objects = [node("a"), node("b"), *replicas("web", "aaaa"), *replicas("api", "aaaa")]
+    excluding = Policy(
+        enabled_strategies=BALANCING.enabled_strategies, excluded_namespaces=("shop",)
+    )
+    assert set(blockers(plan_for(objects, excluding)).values()) == {"ExcludedNamespace"}
+
+
+def test_without_room_for_a_second_copy_a_deployment_is_evicted_within_its_budget() -> None:
+    strategy = {"strategy": {"type": "Recreate"}}
+    objects = [node("a"), node("b"), *replicas("web", "aaaaaa", deployed=strategy)]
+    plan = plan_for([*objects, budget("shop/web", max_unavailable=1, allowed=1)])
+    assert [move.mode for move in plan.moves] == [Mode.EVICT]
+    assert set(blockers(plan).values()) == {"Budget"}
+
+
+def test_a_budget_that_allows_nothing_does_not_stop_a_handoff() -> None:
+    objects = [node("a"), node("b"), *replicas("web", "aaaaaa")]
+    plan = plan_for([*objects, budget("shop/web", min_available="100%", allowed=0)])
+    assert {move.mode for move in plan.moves} == {Mode.HANDOFF}
+
+
+def test_a_pod_of_two_budgets_is_never_evicted() -> None:
+    owner = statefulset("shop/db", replicas=4)
+    pods = [
+        pod(f"shop/db-{number}", on="a", cpu="1", owner=owner, labels={"app": "db"})
+        for number in range(4)
+    ]
+    budgets = [budget(f"shop/{name}", selector={"app": "db"}, allowed=2) for name in ("x", "y")]
+    plan = plan_for([node("a"), node("b"), *pods, *budgets])
+    assert set(blockers(plan).values()) == {"SeveralBudgets"}
+
+
+def test_between_equals_the_lower_priority_moves() -> None:
+    important = replicas("api", "aaa", priority=1000)
+    objects = [node("a"), node("b"), *important, *replicas("web", "aaa")]
+    plan = plan_for(objects)
+    assert {move.pod.split("-")[0] for move in plan.moves} == {"shop/web"}
+
+
+@pytest.mark.parametrize("objects", [[], [node("only"), *replicas("web", "")]])
+def test_a_cluster_with_nowhere_to_go_gives_an_empty_plan_that_says_why(objects: Objects) -> None:
+    plan = plan_for(objects)
+    assert plan.moves == ()
+    assert plan.summary.startswith("Nothing to move:")
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Objects:
+    names = "abcdef"[: draw(st.integers(1, 6))]
+    nodes = [
+        node(name, cpu=str(draw(st.integers(2, 8))), zone=draw(st.sampled_from(["x", "y"])))
+        for name in names
+    ]
+    numbers: Iterator[int] = count()
+    apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"s": "1"}}}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    pods: Objects = []
+    for _ in range(draw(st.integers(0, 6))):
+        number = next(numbers)
+        special = draw(st.booleans())
+        pods += replicas(
+            f"w{number}",
+            draw(st.text(names, min_size=1, max_size=4)),
+            cpu=draw(st.sampled_from(["0", "100m", "1", "2"])),
+            labels={"s": "1" if special else "0"},
+            affinity={"podAntiAffinity": {required: [apart]}} if special else None,
+        )
+    return nodes + pods
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters())
+def test_every_target_accepts_its_pod_when_its_turn_comes(objects: Objects) -> None:
+    snapshot = snapshot_of([_without_nulls(item) for item in objects])
+    everything = Policy(enabled_strategies=tuple(StrategyName), imbalance_threshold=5.0)
+    plan = make_plan(snapshot, everything)
+    judge = Judge(snapshot)
+    for move in plan.moves:
+        row, target = snapshot.pods.keys.index(move.pod), snapshot.nodes.index[move.target]
+        template = int(snapshot.pods.template[row])
+        assert snapshot.nodes.names[judge.node_of(row)] == move.source
+        assert judge.accepted(template)[target]
+        judge.move(row, target)
+    assert len(plan.moves) <= everything.max_reschedule_pods
+    assert plan.after.objective <= plan.before.objective
+    assert make_plan(snapshot, everything) == plan
+
+
+def _without_nulls(item: dict[str, Any]) -> dict[str, Any]:
+    if "spec" in item:
+        return {**item, "spec": {k: v for k, v in item["spec"].items() if v is not None}}
+    return item
