@@ -41,8 +41,7 @@ def _joined(path: str, inner: str) -> str:
 
 def _advice(problem: Problem, struct: Any) -> str | None:
     if problem.unknown_field is not None:
-        holder = _type_at(struct, problem.path.removesuffix(problem.unknown_field))
-        return _suggestion(problem.unknown_field, holder)
+        return _suggestion(problem.unknown_field, _type_at(struct, problem.holder))
     if problem.value is msgspec.UNSET:
         return None
     return _expectation(_type_at(struct, problem.path))

@@ -134,8 +134,8 @@ class _Place:
         if not isinstance(name, str) or not name:
             return self.error(what)
         assert isinstance(metadata, dict)
-        namespace = metadata.get("namespace") if KIND_BY_NAME[kind].namespaced else None
-        key = f"{namespace}/{name}" if isinstance(namespace, str) and namespace else name
+        scope = f"{metadata.get('namespace') or 'default'}/"
+        key = f"{scope}{name}" if KIND_BY_NAME[kind].namespaced else name
         return SnapshotError(f"{self.file}: {kind} {key}: {what}")
 
 
@@ -220,7 +220,7 @@ class _Reader:
 
 
 class _BadObject(Exception):
-    """An object that could be decoded, but cannot be."""
+    """An object that could be decoded, and yet is impossible."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))

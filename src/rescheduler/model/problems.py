@@ -49,6 +49,8 @@ class Problem:
     what: str
     value: Any = msgspec.UNSET
     unknown_field: str | None = None
+    holder: str = ""
+    """Where the mapping is that has the unknown field."""
 
     def __str__(self) -> str:
         value = "" if self.value is msgspec.UNSET else shown(self.value)
@@ -91,7 +93,7 @@ def problem_of(error: msgspec.ValidationError, data: Any) -> Problem:
 def _field_problem(field: re.Match[str], path: str) -> Problem:
     if field["what"] == "missing required":
         return Problem(step(path, field["field"]), "missing")
-    return Problem(step(path, field["field"]), "unknown", unknown_field=field["field"])
+    return Problem(step(path, field["field"]), "unknown", unknown_field=field["field"], holder=path)
 
 
 def _expectation(what: str, expected: re.Match[str] | None) -> str:

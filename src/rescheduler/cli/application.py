@@ -1,0 +1,40 @@
+"""All commands together: what `rescheduler --help` shows."""
+
+from typing import Annotated
+
+import typer
+
+from rescheduler.cli.plan import plan
+from rescheduler.cli.snapshot import snapshot
+
+application = typer.Typer(
+    help="Moves running Kubernetes pods to better nodes, without anyone noticing.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    # The boxes that rich draws around the help would double the time it takes to appear.
+    rich_markup_mode=None,
+)
+
+application.command()(plan)
+application.command()(snapshot)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and end."""
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(version("kube-rescheduler"))
+        raise typer.Exit
+
+
+@application.callback()
+def common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Options that come before the command."""

@@ -1,0 +1,18 @@
+"""Options that several commands have."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="How to reach the cluster; otherwise $KUBECONFIG, ~/.kube/config, or the pod's own.",
+    ),
+]
+Context = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The kubeconfig's context, if not its current one."),
+]

@@ -1,0 +1,137 @@
+"""`rescheduler snapshot`: the cluster into a file, to plan from or to share."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from rescheduler.cli.files import STANDARD, output_to
+from rescheduler.cli.options import Context, Kubeconfig
+
+if TYPE_CHECKING:
+    from rescheduler.kube.port import ApiServer
+    from rescheduler.model.kinds import Kind
+
+    Encode = Callable[[Kind[Any], Any], bytes]
+    Report = Callable[[str], None]
+
+ATTEMPTS = 3
+
+
+def snapshot(
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Where to; packed if it ends in .gz. - is stdout.",
+        ),
+    ] = STANDARD,
+    anonymize: Annotated[
+        bool, typer.Option("--anonymize", help="Rename everything, for sharing with others.")
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Write the cluster to a file that `plan --snapshot` reads.
+
+    Only what planning needs is written: no environment variables, images, commands or secrets.
+    """
+    import asyncio
+
+    with output_to(output) as file, progress() as report:
+        asyncio.run(write_cluster(file, anonymize, kubeconfig, context, report))
+
+
+async def write_cluster(
+    file: BinaryIO,
+    anonymize: bool,
+    kubeconfig: Path | None,
+    context: str | None,
+    report: "Report",
+) -> None:
+    """Write every kind, one after the other, a page at a time."""
+    from rescheduler.cli.connecting import connected
+    from rescheduler.model.kinds import KINDS
+    from rescheduler.model.listing import LIST_END, LIST_START
+
+    encode = encoder(anonymize)
+    async with connected(kubeconfig, context) as server:
+        file.write(LIST_START)
+        for kind in KINDS:
+            await write_kind(file, server, kind, encode, report)
+        file.write(LIST_END)
+
+
+async def write_kind(
+    file: BinaryIO, server: "ApiServer", kind: "Kind[Any]", encode: "Encode", report: "Report"
+) -> None:
+    """Write all objects of a kind; if the server loses its place in the list, start it again."""
+    from rescheduler.errors import Gone
+
+    start = file.tell()
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            await write_pages(file, server, kind, encode, report)
+        except Gone:
+            if attempt == ATTEMPTS:
+                raise
+            file.seek(start)
+            file.truncate()
+        else:
+            return
+
+
+async def write_pages(
+    file: BinaryIO, server: "ApiServer", kind: "Kind[Any]", encode: "Encode", report: "Report"
+) -> None:
+    """Write the pages of one list as they arrive."""
+    from rescheduler.model.listing import LIST_START
+
+    count = 0
+    report(f"Reading {kind.plural}")
+    async with aclosing(server.list_pages(kind)) as pages:
+        async for page in pages:
+            for obj in page.items:
+                if file.tell() > len(LIST_START):
+                    file.write(b",\n")
+                file.write(encode(kind, obj))
+            count += len(page.items)
+            report(f"Reading {kind.plural}: {count:,}")
+
+
+def encoder(anonymize: bool) -> "Encode":
+    """How objects are written: as they are, or renamed with a salt that nobody will ever know."""
+    from rescheduler.model.listing import encode_object
+
+    if not anonymize:
+        return encode_object
+    import secrets
+
+    import msgspec
+
+    from rescheduler.model.anonymize import Anonymizer
+
+    anonymizer = Anonymizer(secrets.token_bytes(32))
+
+    def encode_anonymized(kind: "Kind[Any]", obj: Any) -> bytes:
+        plain = msgspec.json.decode(encode_object(kind, obj))
+        return msgspec.json.encode(anonymizer.anonymized(plain))
+
+    return encode_anonymized
+
+
+@contextmanager
+def progress() -> Iterator["Report"]:
+    """Tell how far we are, if someone is watching."""
+    if not sys.stderr.isatty():
+        yield lambda message: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("Connecting") as status:
+        yield status.update

@@ -1,0 +1,93 @@
+"""What the tests of the command line share."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from rescheduler.cli import run
+from testcluster import TestCluster
+from testcluster.applying import apply
+from testcluster.builders import node, pod
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+class Result(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """Run a command in this process."""
+
+    def run_command(*arguments: str | Path) -> Result:
+        code = run("rescheduler", [str(argument) for argument in arguments])
+        printed = capfd.readouterr()
+        return Result(code, printed.out, printed.err)
+
+    return run_command
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start a command as the user does; it is ended with the test."""
+    started = []
+
+    def start_program(
+        *arguments: str | Path, program: str = "rescheduler"
+    ) -> "subprocess.Popen[bytes]":
+        process = subprocess.Popen(
+            [Path(sys.executable).with_name(program), *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "COLUMNS": "80"},
+        )
+        started.append(process)
+        return process
+
+    yield start_program
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="session")
+def quiet_cluster() -> Iterator[TestCluster]:
+    """A cluster in which nothing changes by itself, so that two looks at it are equal."""
+    with TestCluster(controllers=False, scheduler=False, kwok=False) as cluster:
+        secretive = pod(
+            "shop/secretive",
+            on="b",
+            cpu="250m",
+            annotations={"example.com/note": "confidential-note"},
+        )
+        secretive["spec"]["containers"][0] |= {
+            "env": [{"name": "PASSWORD", "value": "confidential-value"}],
+            "command": ["serve", "--token=confidential-argument"],
+            "image": "confidential/image:1",
+        }
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "keys", "namespace": "shop"},
+            "stringData": {"key": "confidential-key"},
+        }
+        apply(
+            cluster,
+            node("a", cpu="4", memory="8Gi", zone="z1"),
+            node("b", cpu="4", memory="8Gi", zone="z2"),
+            *[pod(f"shop/cart-{number}", on="a", cpu="1", memory="1Gi") for number in range(3)],
+            secretive,
+            secret,
+        )
+        yield cluster

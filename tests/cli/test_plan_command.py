@@ -1,0 +1,153 @@
+"""`rescheduler plan`: from a file or from a cluster, for people and for programs."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from rescheduler.model.listing import read_cluster
+from rescheduler.planning.plan import Plan
+from rescheduler.planning.planner import make_plan
+from rescheduler.settings import read_policy
+from testcluster import TestCluster
+from testcluster.builders import node, pod
+from tests.cli.conftest import Result, Start
+
+Command = Callable[..., Result]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CLUSTER, POLICY = EXAMPLES / "uneven-cluster.yaml", EXAMPLES / "policy.yaml"
+
+
+def write_list(path: Path, *objects: object) -> Path:
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    return path
+
+
+def test_the_example_is_drawn(command: Command) -> None:
+    result = command("plan", "--snapshot", CLUSTER, "--policy", POLICY)
+    assert result.code == 0
+    assert result.err == ""
+    assert "worker-1" in result.out
+    assert "CPU before" in result.out
+    assert "Moves: " in result.out
+
+
+def test_the_example_has_what_it_promises() -> None:
+    snapshot = read_cluster([("x", CLUSTER.read_bytes())])
+    fullness = sorted(snapshot.requested[:, 0] / snapshot.nodes.allocatable[:, 0])
+    assert len(snapshot.nodes) == 8
+    assert 50 <= len(snapshot.pods) <= 70
+    assert all(fraction < 0.05 for fraction in fullness[:3])
+    assert all(fraction > 0.9 for fraction in fullness[-2:])
+    assert snapshot.budgets["shop/checkout"].status.disruptions_allowed == 0
+
+
+def test_json_is_the_plan_itself(command: Command) -> None:
+    result = command("plan", "-s", CLUSTER, "-p", POLICY, "-o", "json")
+    snapshot = read_cluster([("x", CLUSTER.read_bytes())])
+    expected = make_plan(snapshot, read_policy("x", POLICY.read_bytes()))
+    assert msgspec.json.decode(result.out, type=Plan) == expected
+    content = json.loads(result.out)
+    assert set(content) == {"moves", "blocked", "before", "after", "summary"}
+    assert {"pod", "from", "to", "strategy", "mode", "reason", "gain"} == set(content["moves"][0])
+
+
+def test_yaml_says_the_same_as_json(command: Command) -> None:
+    as_json = command("plan", "-s", CLUSTER, "-p", POLICY, "-o", "json")
+    as_yaml = command("plan", "-s", CLUSTER, "-p", POLICY, "-o", "yaml")
+    assert yaml.safe_load(as_yaml.out) == json.loads(as_json.out)
+
+
+def test_a_packed_file_and_several_files_will_do(command: Command, tmp_path: Path) -> None:
+    packed = tmp_path / "cluster.gz"
+    packed.write_bytes(gzip.compress(CLUSTER.read_bytes()))
+    extra = write_list(tmp_path / "extra.json", node("spare"))
+    result = command("plan", "-s", packed, "-s", extra, "-o", "json")
+    assert result.code == 0
+    assert "spare" in json.loads(result.out)["before"]["perNode"]
+
+
+def test_nothing_to_move_is_a_success_with_a_reason(command: Command, tmp_path: Path) -> None:
+    file = write_list(tmp_path / "x.json", node("a"), pod("shop/x", on="a", cpu="1"))
+    result = command("plan", "-s", file)
+    assert result.code == 0
+    assert "Moves:" not in result.out
+    assert result.out.strip().splitlines()[-1] != ""
+
+
+def test_an_empty_cluster_is_no_error(command: Command, tmp_path: Path) -> None:
+    assert command("plan", "-s", write_list(tmp_path / "x.json")).code == 0
+
+
+def test_standard_input_is_a_dash(start: Start) -> None:
+    process = start("plan", "-s", "-", "-o", "json")
+    out, err = process.communicate(CLUSTER.read_bytes())
+    assert process.returncode == 0, err
+    assert json.loads(out)["moves"]
+
+
+def test_a_live_cluster_is_planned_for(command: Command, quiet_cluster: TestCluster) -> None:
+    result = command("plan", "--kubeconfig", quiet_cluster.kubeconfig, "-o", "json")
+    assert result.code == 0, result.err
+    assert set(json.loads(result.out)["before"]["perNode"]) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "cluster.json: empty: expected JSON or YAML"),
+        (b'{"kind": "Li', "cluster.json: Input data was truncated"),
+        (b'{"apiVersion": "v1", "kind": "List"}', "cluster.json: items: missing"),
+        (b"\x1f\x8b broken", "cluster.json: gzip data is broken"),
+        (
+            json.dumps(pod("shop/cart-0", cpu="5oom")).encode(),
+            "cluster.json: Pod shop/cart-0: spec.containers[0].resources.requests.cpu: '5oom': "
+            "expected a number with an optional suffix, such as '500m', '1.5' or '2Gi'",
+        ),
+        (
+            json.dumps(pod("shop/cart-0", on="gone")).encode(),
+            "cluster.json: Pod shop/cart-0: spec.nodeName: 'gone': expected a node",
+        ),
+    ],
+)
+def test_a_bad_cluster_file_is_named_without_traceback(
+    command: Command, tmp_path: Path, content: bytes, expected: str
+) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_bytes(content)
+    result = command("plan", "-s", file)
+    assert result.code == 2
+    assert result.out == ""
+    assert result.err.startswith(f"rescheduler: {tmp_path}/{expected}")
+    assert len(result.err.splitlines()) == 1
+
+
+def test_a_bad_policy_is_named_without_traceback(command: Command, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("cpuTreshold: 80")
+    result = command("plan", "-s", CLUSTER, "-p", policy)
+    assert result.code == 2
+    assert result.err == (
+        f"rescheduler: {policy}: cpuTreshold: unknown, did you mean cpuThreshold?\n"
+    )
+
+
+def test_a_missing_file_is_named(command: Command, tmp_path: Path) -> None:
+    result = command("plan", "-s", tmp_path / "nowhere.json")
+    assert result.code == 2
+    assert result.err == f"rescheduler: {tmp_path}/nowhere.json: No such file or directory\n"
+
+
+def test_a_snapshot_and_a_live_cluster_exclude_each_other(command: Command) -> None:
+    result = command("plan", "-s", CLUSTER, "--context", "other")
+    assert result.code == 2
+    assert "--snapshot" in result.err
+
+
+def test_an_unknown_output_is_refused(command: Command) -> None:
+    assert command("plan", "-s", CLUSTER, "-o", "xml").code == 2

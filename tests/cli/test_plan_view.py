@@ -1,0 +1,142 @@
+"""The picture of a plan: readable at any width, with colours and without."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from rescheduler.cli.charts import MOST_BARS, bucket_counts, short_names
+from rescheduler.cli.plan_view import show_plan
+from rescheduler.planning.plan import Assessment, Blocked, Mode, Move, Plan, Spread
+
+DOMAIN = ".eu-central-1.compute.internal"
+
+
+def assessment(cpu: list[float], memory: list[float]) -> Assessment:
+    def spread(values: list[float]) -> Spread:
+        return Spread(sum(values) / len(values), 0.123, min(values), max(values))
+
+    per_node = {
+        f"node-{number}": {"cpu": each, "memory": other}
+        for number, (each, other) in enumerate(zip(cpu, memory, strict=True))
+    }
+    utilization = {"cpu": spread(cpu), "memory": spread(memory)}
+    return Assessment(utilization, len(cpu), 1.0, per_node)
+
+
+def move(pod: str, source: str = "node-0", target: str = "node-1") -> Move:
+    return Move(pod, source, target, "LoadBalancing", Mode.HANDOFF, "node-0 is at 95 %", 0.5)
+
+
+BEFORE = assessment([0.95, 0.05], [0.75, 0.25])
+AFTER = assessment([0.5, 0.5], [0.5, 0.5])
+BLOCKED = (
+    Blocked("kube-system/agent-1", "DaemonSet", "it belongs to its node"),
+    Blocked("kube-system/agent-2", "DaemonSet", "it belongs to its node"),
+    Blocked("shop/db-0", "Disabled", ""),
+)
+PLAN = Plan((move("shop/cart-0"), move("shop/cart-1")), BLOCKED, BEFORE, AFTER, "2 moves.")
+
+
+def drawn(plan: Plan, width: int = 80, encoding: str = "utf-8", color: bool = False) -> str:
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding=encoding, write_through=True)
+    show_plan(plan, Console(file=file, width=width, highlight=False, force_terminal=color))
+    return raw.getvalue().decode(encoding)
+
+
+def large(nodes: int) -> Plan:
+    before = assessment([number / nodes for number in range(nodes)], [0.5] * nodes)
+    after = assessment([0.5] * nodes, [0.5] * nodes)
+    return Plan((), (), before, after, "Nothing.")
+
+
+def test_every_node_has_a_bar_before_and_after() -> None:
+    lines = drawn(PLAN).splitlines()
+    (hottest,) = [line for line in lines if line.startswith("node-0")]
+    assert re.findall(r"\d+%", hottest) == ["95%", "50%", "75%", "50%"]
+    assert lines.index(hottest) == 1
+
+
+def test_moves_are_told_with_their_reasons() -> None:
+    text = drawn(PLAN)
+    assert "Moves: 2" in text
+    assert "1  shop/cart-0  node-0 → node-1  Handoff" in text
+    assert "node-0 is at 95 %" in text
+
+
+def test_a_wide_terminal_gets_a_line_for_each_move() -> None:
+    (line,) = [line for line in drawn(PLAN, width=140).splitlines() if "shop/cart-0" in line]
+    assert re.sub(" +", " ", line.strip()) == (
+        "1 shop/cart-0 node-0 → node-1 Handoff node-0 is at 95 %"
+    )
+
+
+def test_blockers_are_counted_with_an_example() -> None:
+    text = drawn(PLAN)
+    assert "Not moved: 3" in text
+    assert re.search(r"2  DaemonSet +such as kube-system/agent-1: it belongs to its node", text)
+    assert re.search(r"1  Disabled +shop/db-0", text)
+
+
+def test_key_figures_are_shown_before_and_after() -> None:
+    text = drawn(PLAN)
+    assert re.search(r"CPU, fullest node +95\.0 % +→ +50\.0 %", text)
+    assert re.search(r"CPU, standard deviation +12\.3 % +=", text)
+    assert re.search(r"Nodes in use +2 +=", text)
+
+
+def test_the_summary_comes_last() -> None:
+    assert drawn(PLAN).splitlines()[-1] == "2 moves."
+    assert drawn(Plan((), (), BEFORE, BEFORE, "Balanced.")).splitlines()[-1] == "Balanced."
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
+@pytest.mark.parametrize("plan", [PLAN, large(MOST_BARS), large(MOST_BARS + 1), large(5000)])
+def test_no_line_is_wider_than_the_terminal(plan: Plan, width: int) -> None:
+    assert max(map(len, drawn(plan, width).splitlines())) <= width
+
+
+def test_names_are_whole_at_eighty_columns() -> None:
+    assert "…" not in drawn(PLAN)
+    assert "…" not in drawn(large(MOST_BARS))
+
+
+def test_many_nodes_are_counted_by_how_full_they_are() -> None:
+    text = drawn(large(400))
+    assert "node-7" not in text
+    (line,) = [line for line in text.splitlines() if line.lstrip().startswith("30-40 %")]
+    assert re.findall(r" (\d+)(?: |$)", line.split("%")[1]) == ["40"]
+    (line,) = [line for line in text.splitlines() if line.lstrip().startswith("50-60 %")]
+    assert re.findall(r" (\d+)(?: |$)", line.split("%")[1]) == ["40", "400", "400", "400"]
+
+
+def test_exactly_full_is_not_over_full() -> None:
+    assert bucket_counts([1.0, 0.95, 1.01, 7.0])[-2:] == [2, 2]
+
+
+def test_colours_say_how_hot_a_node_is() -> None:
+    text = drawn(PLAN, color=True)
+    (line,) = [line for line in text.splitlines() if line.startswith("node-0")]
+    assert "\x1b[31m█" in line
+    assert "\x1b[33m█" in line
+    assert "\x1b[32m█" in line
+
+
+def test_without_a_terminal_there_are_no_colours() -> None:
+    assert "\x1b" not in drawn(PLAN)
+
+
+def test_a_terminal_without_unicode_gets_plain_characters() -> None:
+    text = drawn(PLAN, encoding="ascii")
+    assert "node-0 -> node-1" in text
+    assert "####" in text
+
+
+def test_a_domain_that_all_nodes_share_is_left_out() -> None:
+    assert short_names([f"ip-1{DOMAIN}", f"ip-2{DOMAIN}"]) == {
+        f"ip-1{DOMAIN}": "ip-1",
+        f"ip-2{DOMAIN}": "ip-2",
+    }
+    assert short_names(["a.x", "a.y"]) == {"a.x": "a.x", "a.y": "a.y"}

@@ -1,0 +1,160 @@
+"""`rescheduler snapshot`: a live cluster in a file, whole or not at all, and without secrets."""
+
+import asyncio
+import gzip
+import json
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rescheduler.cli.connecting import read_live
+from rescheduler.model.kinds import KINDS
+from rescheduler.model.listing import read_cluster
+from testcluster import TestCluster
+from tests.cli.conftest import Result, Start
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def silent_server() -> Iterator[int]:
+    """A port that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def kubeconfig_for(directory: Path, port: int) -> Path:
+    file = directory / "kubeconfig"
+    file.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "x", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+                "users": [{"name": "x", "user": {"token": "none"}}],
+                "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+                "current-context": "x",
+            }
+        )
+    )
+    return file
+
+
+def test_file_kubectl_and_live_store_agree(
+    command: Command, quiet_cluster: TestCluster, tmp_path: Path
+) -> None:
+    file = tmp_path / "cluster.json"
+    result = command("snapshot", "--kubeconfig", quiet_cluster.kubeconfig, "-o", file)
+    assert (result.code, result.out, result.err) == (0, "", "")
+    kinds = ",".join(f"{kind.plural}.{kind.api_version.rpartition('/')[0]}" for kind in KINDS)
+    by_kubectl = quiet_cluster.kubectl("get", kinds.replace(".,", ","), "-A", "-o", "json")
+    ours = read_cluster([("ours", file.read_bytes())])
+    assert ours == read_cluster([("kubectl's", by_kubectl.encode())])
+    assert ours == asyncio.run(read_live(quiet_cluster.kubeconfig, None))
+    assert len(ours.pods) == 4
+
+
+def test_a_packed_file_holds_the_same(
+    command: Command, quiet_cluster: TestCluster, tmp_path: Path
+) -> None:
+    plain, packed = tmp_path / "cluster.json", tmp_path / "cluster.json.gz"
+    for file in (plain, packed):
+        assert command("snapshot", "--kubeconfig", quiet_cluster.kubeconfig, "-o", file).code == 0
+    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
+
+
+def test_without_a_file_it_goes_to_standard_output(
+    command: Command, quiet_cluster: TestCluster
+) -> None:
+    result = command("snapshot", "--kubeconfig", quiet_cluster.kubeconfig)
+    assert len(read_cluster([("-", result.out.encode())]).nodes) == 2
+
+
+def test_nothing_confidential_is_written(command: Command, quiet_cluster: TestCluster) -> None:
+    result = command("snapshot", "--kubeconfig", quiet_cluster.kubeconfig)
+    assert "secretive" in result.out
+    for word in ("confidential", "PASSWORD", "managedFields", "Secret"):
+        assert word not in result.out
+
+
+def test_an_anonymised_cluster_can_be_planned_for(
+    command: Command, quiet_cluster: TestCluster, tmp_path: Path
+) -> None:
+    file = tmp_path / "cluster.json"
+    kubeconfig = quiet_cluster.kubeconfig
+    assert command("snapshot", "--anonymize", "--kubeconfig", kubeconfig, "-o", file).code == 0
+    assert "cart" not in file.read_text()
+    assert "shop" not in file.read_text()
+    result = command("plan", "-s", file, "-o", "json")
+    assert result.code == 0, result.err
+    utilization = json.loads(result.out)["before"]["utilization"]
+    live = command("plan", "--kubeconfig", kubeconfig, "-o", "json")
+    assert utilization == json.loads(live.out)["before"]["utilization"]
+
+
+def test_someone_without_rights_is_told_so(
+    command: Command, quiet_cluster: TestCluster, tmp_path: Path
+) -> None:
+    file = tmp_path / "cluster.json"
+    for arguments in (["snapshot", "-o", file], ["plan"]):
+        result = command(*arguments, "--kubeconfig", quiet_cluster.powerless_kubeconfig)
+        assert result.code == 1
+        assert result.out == ""
+        assert "cannot list resource" in result.err
+        assert len(result.err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unreachable_server_is_told_apart(command: Command, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    kubeconfig = kubeconfig_for(tmp_path, port)
+    file = tmp_path / "cluster.json"
+    for arguments in (["snapshot", "-o", file], ["plan"]):
+        result = command(*arguments, "--kubeconfig", kubeconfig)
+        assert result.code == 1
+        assert f"127.0.0.1:{port}" in result.err
+        assert len(result.err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == [kubeconfig]
+
+
+def test_a_missing_kubeconfig_is_bad_input(command: Command, tmp_path: Path) -> None:
+    result = command("snapshot", "--kubeconfig", tmp_path / "nowhere")
+    assert result.code == 2
+    assert "no such file" in result.err
+
+
+def test_a_directory_that_is_not_there_is_bad_input(
+    command: Command, quiet_cluster: TestCluster, tmp_path: Path
+) -> None:
+    file = tmp_path / "nowhere" / "cluster.json"
+    result = command("snapshot", "--kubeconfig", quiet_cluster.kubeconfig, "-o", file)
+    assert result.code == 2
+    assert "No such file or directory" in result.err
+
+
+def test_an_older_file_survives_a_failure(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_text("precious")
+    assert command("snapshot", "--kubeconfig", tmp_path / "nowhere", "-o", file).code == 2
+    assert file.read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_an_interrupt_ends_it_quietly_and_leaves_nothing(
+    start: Start, silent_server: int, tmp_path: Path
+) -> None:
+    kubeconfig = kubeconfig_for(tmp_path, silent_server)
+    process = start("snapshot", "--kubeconfig", kubeconfig, "-o", tmp_path / "cluster.json")
+    deadline = time.monotonic() + 20
+    while len(list(tmp_path.iterdir())) == 1 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, b"", b"")
+    assert list(tmp_path.iterdir()) == [kubeconfig]
