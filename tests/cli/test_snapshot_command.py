@@ -15,6 +15,8 @@ from rescheduler.cli.connecting import read_live
 from rescheduler.model.kinds import KINDS
 from rescheduler.model.listing import read_cluster
 from testcluster import TestCluster
+from testcluster.applying import apply
+from testcluster.builders import pod
 from tests.cli.conftest import Result, Start
 
 Command = Callable[..., Result]
@@ -158,3 +160,17 @@ def test_an_interrupt_ends_it_quietly_and_leaves_nothing(
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (130, b"", b"")
     assert list(tmp_path.iterdir()) == [kubeconfig]
+
+
+def test_a_pod_whose_node_is_gone_is_left_out(
+    command: Command, quiet_cluster: TestCluster, tmp_path: Path
+) -> None:
+    file = tmp_path / "cluster.json"
+    apply(quiet_cluster, pod("shop/orphan", on="no-longer-there"))
+    try:
+        result = command("snapshot", "--kubeconfig", quiet_cluster.kubeconfig, "-o", file)
+    finally:
+        quiet_cluster.client.delete("/api/v1/namespaces/shop/pods/orphan?gracePeriodSeconds=0")
+    assert result.code == 0, result.err
+    assert "orphan" not in file.read_text()
+    assert command("plan", "-s", file).code == 0

@@ -204,9 +204,14 @@ def test_a_key_that_is_no_text_is_named() -> None:
 
 
 def test_a_number_that_no_column_holds_is_refused() -> None:
-    for field, value in (("resourceVersion", "9" * 30), ("resourceVersion", "9" * 5000)):
-        said = message(in_list(changed(node("a"), "metadata", field, to=value)))
-        assert said.startswith("cluster.json: Node a: ")
+    said = message(in_list(changed(POD, "spec", "priority", to=2**40)))
+    assert said.startswith("cluster.json: Pod shop/cart-0: spec.priority: 1099511627776: expected")
+
+
+def test_a_version_that_is_no_number_is_as_good_as_none() -> None:
+    for version in ("9" * 30, "9" * 5000, "abc", ""):
+        strange = changed(node("a"), "metadata", "resourceVersion", to=version)
+        assert read_cluster([("x", in_list(strange))]).nodes.names == ("a",)
 
 
 def test_two_objects_of_one_name_are_refused_within_a_file_and_across() -> None:

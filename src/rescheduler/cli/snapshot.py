@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rescheduler.model.kinds import Kind
 
     Encode = Callable[[Kind[Any], Any], bytes]
+    Belongs = Callable[[Kind[Any], Any], bool]
     Report = Callable[[str], None]
 
 ATTEMPTS = 3
@@ -60,15 +61,39 @@ async def write_cluster(
     from rescheduler.model.listing import LIST_END, LIST_START
 
     encode = encoder(anonymize)
+    belongs = belonging_together()
     async with connected(kubeconfig, context) as server:
         file.write(LIST_START)
         for kind in KINDS:
-            await write_kind(file, server, kind, encode, report)
+            await write_kind(file, server, kind, encode, belongs, report)
         file.write(LIST_END)
 
 
+def belonging_together() -> "Belongs":
+    """Whether an object fits what came before it.
+
+    Kinds are listed one after another, so a pod may be bound to a node that came or went in
+    between. Such a pod is left out: the file shows one cluster, and nothing that is not in it.
+    """
+    from rescheduler.model.kinds import NODE, POD
+
+    nodes = {""}
+
+    def belongs(kind: "Kind[Any]", obj: Any) -> bool:
+        if kind is NODE:
+            nodes.add(obj.metadata.name)
+        return kind is not POD or obj.spec.node_name in nodes
+
+    return belongs
+
+
 async def write_kind(
-    file: BinaryIO, server: "ApiServer", kind: "Kind[Any]", encode: "Encode", report: "Report"
+    file: BinaryIO,
+    server: "ApiServer",
+    kind: "Kind[Any]",
+    encode: "Encode",
+    belongs: "Belongs",
+    report: "Report",
 ) -> None:
     """Write all objects of a kind; if the server loses its place in the list, start it again."""
     from rescheduler.errors import Gone
@@ -76,7 +101,7 @@ async def write_kind(
     start = file.tell()
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            await write_pages(file, server, kind, encode, report)
+            await write_pages(file, server, kind, encode, belongs, report)
         except Gone:
             if attempt == ATTEMPTS:
                 raise
@@ -87,7 +112,12 @@ async def write_kind(
 
 
 async def write_pages(
-    file: BinaryIO, server: "ApiServer", kind: "Kind[Any]", encode: "Encode", report: "Report"
+    file: BinaryIO,
+    server: "ApiServer",
+    kind: "Kind[Any]",
+    encode: "Encode",
+    belongs: "Belongs",
+    report: "Report",
 ) -> None:
     """Write the pages of one list as they arrive."""
     from rescheduler.model.listing import LIST_START
@@ -97,6 +127,8 @@ async def write_pages(
     async with aclosing(server.list_pages(kind)) as pages:
         async for page in pages:
             for obj in page.items:
+                if not belongs(kind, obj):
+                    continue
                 if file.tell() > len(LIST_START):
                     file.write(b",\n")
                 file.write(encode(kind, obj))

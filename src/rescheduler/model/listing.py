@@ -200,8 +200,8 @@ class _Reader:
             raise place.object_error(kind.name, content, problem_of(error, content)) from error
         except _BadObject as error:
             raise place.object_error(kind.name, document.plain(), error.problem) from error
-        # Broken text in a field that only now was looked at; numbers that no column can hold.
-        except (msgspec.DecodeError, ValueError, OverflowError) as error:
+        # Broken text in a field that only now was looked at.
+        except (msgspec.DecodeError, ValueError) as error:
             raise place.object_error(kind.name, document.plain(), error) from error
 
     def _add(self, kind: Kind[Any], obj: Any, file: str) -> None:

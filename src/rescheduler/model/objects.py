@@ -11,9 +11,10 @@ what Kubernetes means by its absence.
 """
 
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from rescheduler.model.quantities import Quantity
 
@@ -21,6 +22,9 @@ T = TypeVar("T")
 
 ResourceList = dict[str, Quantity]
 Labels = dict[str, str]
+Timestamp = Annotated[datetime, Meta(tz=True)]
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Part(
@@ -84,8 +88,8 @@ class Identity(Part):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int = 0
-    deletion_timestamp: datetime | None = None
+    generation: Int64 = 0
+    deletion_timestamp: Timestamp | None = None
     owner_references: tuple[OwnerReference, ...] = ()
 
     @property
@@ -105,7 +109,7 @@ class Identity(Part):
 class ObjectMeta(Identity):
     """What objects have whose labels, annotations or age mean something to us."""
 
-    creation_timestamp: datetime | None = None
+    creation_timestamp: Timestamp | None = None
     labels: Labels = {}
     annotations: Annotations = Annotations()
 
@@ -163,7 +167,7 @@ class Condition(Part):
     type: str
     status: str = ""
     reason: str = ""
-    last_transition_time: datetime | None = None
+    last_transition_time: Timestamp | None = None
 
 
 class NodeStatus(Part):
@@ -194,7 +198,7 @@ class ResourceRequirements(Part):
 class ContainerPort(Part):
     """A port; only those with a host port are a matter for scheduling."""
 
-    host_port: int = 0
+    host_port: Int32 = 0
     protocol: str = "TCP"
     host_ip: str = msgspec.field(default="", name="hostIP")
 
@@ -222,13 +226,13 @@ class Toleration(Part):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None
 
 
 class PreferredNodeTerm(Part):
     """A wish about nodes, with its weight."""
 
-    weight: int = 0
+    weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
@@ -257,7 +261,7 @@ class PodAffinityTerm(Part):
 class WeightedPodAffinityTerm(Part):
     """A wish about neighbours, with its weight."""
 
-    weight: int = 0
+    weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
@@ -283,11 +287,11 @@ class Affinity(Part):
 class TopologySpreadConstraint(Part):
     """How evenly matching pods must lie over the domains of a topology key."""
 
-    max_skew: int = 1
+    max_skew: Int32 = 1
     topology_key: str = ""
     when_unsatisfiable: str = ""
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: tuple[str, ...] = ()
@@ -321,7 +325,7 @@ class Iscsi(Part):
     """An iSCSI disk, known by its qualified name."""
 
     iqn: str = ""
-    lun: int = 0
+    lun: Int32 = 0
     target_portal: str = ""
     read_only: bool = False
 
@@ -404,12 +408,12 @@ class PodSpec(Part):
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
     scheduling_gates: tuple[SchedulingGate, ...] = ()
-    priority: int = 0
+    priority: Int32 = 0
     priority_class_name: str = ""
     scheduler_name: str = ""
     host_network: bool = False
     host_users: bool | None = None
-    termination_grace_period_seconds: int = 30
+    termination_grace_period_seconds: Int64 = 30
 
 
 class ContainerStatus(Part):
@@ -453,19 +457,19 @@ class BudgetSpec(Part):
     """How many pods must stay up, or how many may be down: a number or a percentage."""
 
     selector: LabelSelector | None = None
-    min_available: int | str | None = None
-    max_unavailable: int | str | None = None
+    min_available: Int32 | str | None = None
+    max_unavailable: Int32 | str | None = None
     unhealthy_pod_eviction_policy: str = ""
 
 
 class BudgetStatus(Part):
     """How much disruption the budget allows at the moment."""
 
-    disruptions_allowed: int = 0
-    current_healthy: int = 0
-    desired_healthy: int = 0
-    expected_pods: int = 0
-    observed_generation: int = 0
+    disruptions_allowed: Int32 = 0
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
+    expected_pods: Int32 = 0
+    observed_generation: Int64 = 0
 
 
 class PodDisruptionBudget(Part):
@@ -479,8 +483,8 @@ class PodDisruptionBudget(Part):
 class RollingUpdate(Part):
     """How a rollout may go over and under the desired count."""
 
-    max_surge: int | str | None = None
-    max_unavailable: int | str | None = None
+    max_surge: Int32 | str | None = None
+    max_unavailable: Int32 | str | None = None
 
 
 class Strategy(Part):
@@ -493,21 +497,21 @@ class Strategy(Part):
 class WorkloadSpec(Part):
     """What the workloads' specifications have in common, and the little in which they differ."""
 
-    replicas: int | None = None
+    replicas: Int32 | None = None
     selector: LabelSelector | None = None
     strategy: Strategy = Strategy()
-    min_ready_seconds: int = 0
+    min_ready_seconds: Int32 = 0
     paused: bool = False
 
 
 class WorkloadStatus(Part):
     """How far a workload is."""
 
-    observed_generation: int = 0
-    replicas: int = 0
-    ready_replicas: int = 0
-    available_replicas: int = 0
-    updated_replicas: int = 0
+    observed_generation: Int64 = 0
+    replicas: Int32 = 0
+    ready_replicas: Int32 = 0
+    available_replicas: Int32 = 0
+    updated_replicas: Int32 = 0
 
 
 class ReplicaSet(Part):
@@ -537,9 +541,9 @@ class StatefulSet(Part):
 class ReplicationControllerSpec(Part):
     """Like a ReplicaSet's, but its selector is plain labels."""
 
-    replicas: int | None = None
+    replicas: Int32 | None = None
     selector: Labels = {}
-    min_ready_seconds: int = 0
+    min_ready_seconds: Int32 = 0
 
 
 class ReplicationController(Part):
@@ -566,7 +570,7 @@ class PriorityClass(Part):
     """A name for a priority."""
 
     metadata: ObjectMeta
-    value: int = 0
+    value: Int32 = 0
     global_default: bool = False
 
 
@@ -671,7 +675,7 @@ class StorageClass(Part):
 class DriverLimit(Part):
     """How many volumes of a driver a node can hold."""
 
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class CsiNodeDriver(Part):

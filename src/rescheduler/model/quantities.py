@@ -15,6 +15,7 @@ EXPECTED = "expected a number with an optional suffix, such as '500m', '1.5' or 
 LARGEST = 2**63 - 1
 
 _NANO = 10**9
+_LONGEST = 1000
 _SYNTAX = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>\d*)(?:\.(?P<part>\d*))?"
     r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d+))?",
@@ -37,7 +38,7 @@ class BadQuantity(ValueError):
 def nanos(quantity: Quantity) -> int:
     """The exact amount in billionths, so that sums can be rounded once, at their end."""
     text = quantity if isinstance(quantity, str) else repr(quantity)
-    match = _SYNTAX.fullmatch(text)
+    match = _SYNTAX.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         raise BadQuantity(quantity)
     whole, part = match["whole"], match["part"] or ""

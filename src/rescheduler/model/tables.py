@@ -219,6 +219,7 @@ class NodeTable(ObjectTable[Node]):
 
 READY, DELETING = 1, 2
 _NEVER = float("nan")
+_LONGEST_VERSION = 18  # digits, beyond which a number may not fit 64 bits
 _PHASE_NUMBER = {phase: number for number, phase in enumerate(PHASES)}
 
 
@@ -328,5 +329,7 @@ def _taken(column: Any, dtype: Any, rows: "np.ndarray[Any, Any]") -> "np.ndarray
 
 
 def _version_number(resource_version: str) -> int:
-    """Versions are numbers that grow; a file may have none, which counts as 0."""
-    return int(resource_version) if resource_version.isdecimal() else 0
+    """Versions are numbers that grow; a file may have none, or nonsense, which counts as 0."""
+    if resource_version.isdecimal() and len(resource_version) <= _LONGEST_VERSION:
+        return int(resource_version)
+    return 0
