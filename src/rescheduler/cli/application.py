@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from rescheduler.cli.explain import explain
 from rescheduler.cli.plan import plan
 from rescheduler.cli.snapshot import snapshot
 
@@ -18,6 +19,7 @@ application = typer.Typer(
 )
 
 application.command()(plan)
+application.command()(explain)
 application.command()(snapshot)
 
 

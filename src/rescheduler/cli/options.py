@@ -16,3 +16,17 @@ Context = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="The kubeconfig's context, if not its current one."),
 ]
+SnapshotFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--snapshot",
+        "-s",
+        metavar="FILE",
+        help="The cluster in this file, instead of a live one; - is stdin. "
+        "May be given several times.",
+    ),
+]
+PolicyFile = Annotated[
+    str | None,
+    typer.Option("--policy", "-p", metavar="FILE", help="What to improve, and how far to go."),
+]

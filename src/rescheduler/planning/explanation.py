@@ -1,11 +1,12 @@
 """Why a pod is where it is: what every node says to it, and whether it may be moved at all."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import numpy as np
 
 from rescheduler.model.objects import Part
-from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.snapshot import Floats, Snapshot
 from rescheduler.planning.feasibility.judge import Judge
 from rescheduler.planning.load import NodeLoad, load_of
 from rescheduler.planning.movability import Movability
@@ -50,25 +51,18 @@ def explain(
     snapshot: Snapshot, policy: Policy, pod: int, *, beside_old_pod: bool = False
 ) -> Explanation:
     """What every node says to this pod; `accepted` is with the old pod gone, unless beside it."""
-    judge, movability, load = Judge(snapshot), Movability(snapshot, policy), NodeLoad(snapshot)
+    judge, movability = Judge(snapshot), Movability(snapshot, policy)
     template = int(snapshot.pods.template[pod])
-    beside = judge.refusals(template)
-    gone = judge.refusals_without(pod)
-    asked = beside if beside_old_pod else gone
-    if beside_old_pod:
-        reasons = _reasons(judge, template, asked)
-    else:
-        with judge.without(pod):
-            reasons = _reasons(judge, template, asked)
     source = int(snapshot.pods.node[pod])
-    share = load.demand[template] / load.capacity
-    now = load_of(load.utilization)
-    then = load_of(load.utilization + share)
-    then[source] = now[source]
+    beside = judge.refusals(template)
+    with nullcontext() if beside_old_pod or source < 0 else judge.without(pod):
+        asked = judge.refusals(template)
+        reasons = {int(node): judge.reason(template, int(node)) for node in np.flatnonzero(asked)}
+    now, then = _loads(snapshot, template, source)
     blocker = movability.blocker(pod)
     return Explanation(
         pod=snapshot.pods.keys[pod],
-        node=snapshot.nodes.names[source],
+        node=snapshot.nodes.names[source] if source >= 0 else "",
         may_move=blocker is None,
         blocker=blocker.name if blocker is not None else "",
         detail=blocker.detail if blocker is not None else "",
@@ -88,6 +82,16 @@ def explain(
     )
 
 
+def _loads(snapshot: Snapshot, template: int, source: int) -> tuple[Floats, Floats]:
+    """How loaded each node is, and would be with the pod; its own node has it already."""
+    load = NodeLoad(snapshot)
+    now = load_of(load.utilization)
+    then = load_of(load.utilization + load.demand[template] / load.capacity)
+    if source >= 0:
+        then[source] = now[source]
+    return now, then
+
+
 def acceptances(snapshot: Snapshot, *, beside_old_pod: bool = False) -> Iterator[Acceptance]:
     """Where each bound, unfinished pod could run, pod by pod."""
     judge = Judge(snapshot)
@@ -101,7 +105,3 @@ def acceptances(snapshot: Snapshot, *, beside_old_pod: bool = False) -> Iterator
             fits=[names[node] for node in np.flatnonzero(refusals == 0)],
             why={names[node]: plugins[refusals[node] - 1] for node in np.flatnonzero(refusals)},
         )
-
-
-def _reasons(judge: Judge, template: int, refusals: np.ndarray) -> dict[int, str]:
-    return {int(node): judge.reason(template, int(node)) for node in np.flatnonzero(refusals)}

@@ -120,6 +120,8 @@ class Movability:
         pods = self._snapshot.pods
         if pods.deleting[pod]:
             return Blocker("BeingDeleted", "it is on its way out")
+        if pods.node[pod] < 0:
+            return Blocker("NotScheduled", "it is on no node yet")
         if pods.phase[pod] != RUNNING:
             return Blocker("NotRunning", "it is not running yet")
         if not pods.ready[pod]:

@@ -101,7 +101,7 @@ class NodeVolumeLimits:
         for driver in {volume.driver for volume in use.volumes} & self._limits.keys():
             needed = self._needed(use, driver)
             refused |= (needed > 0) & (self._attached[driver] + needed > self._limits[driver])
-        if use.volumes and self._unclear:
+        if self._unclear:
             unclear = list(self._unclear)
             refused[unclear] |= self._limited[unclear]
         return refused
