@@ -175,6 +175,14 @@ def test_a_pod_of_two_budgets_is_never_evicted() -> None:
     assert set(blockers(plan).values()) == {"SeveralBudgets"}
 
 
+def test_of_a_stateful_set_one_pod_is_evicted_at_a_time() -> None:
+    owner = statefulset("shop/db", replicas=4)
+    pods = [pod(f"shop/db-{number}", on="a", cpu="2", owner=owner) for number in range(4)]
+    plan = plan_for([node("a"), node("b"), *pods])
+    assert [move.mode for move in plan.moves] == [Mode.EVICT]
+    assert set(blockers(plan).values()) == {"OneAtATime"}
+
+
 def test_between_equals_the_lower_priority_moves() -> None:
     important = replicas("api", "aaa", priority=1000)
     objects = [node("a"), node("b"), *important, *replicas("web", "aaa")]

@@ -59,6 +59,7 @@ class _Planner:
         self._moves: list[Move] = []
         self._moved: set[int] = set()
         self._evicted_under: Counter[str] = Counter()
+        self._evicted_of: set[str] = set()
 
     def plan(self) -> Plan:
         before = assess(self._load, self._utilization, self._objective)
@@ -160,9 +161,7 @@ class _Planner:
         after = float(load_of(self._utilization[target]))
         mode = self._movability.mode(template)
         if mode == Mode.EVICT:
-            self._evicted_under.update(
-                budget.metadata.key for budget in self._movability.budgets(template)
-            )
+            self._note_eviction(template)
         self._moves.append(
             Move(
                 pod=self._snapshot.pods.keys[candidate.pod],
@@ -176,19 +175,31 @@ class _Planner:
             )
         )
 
+    def _note_eviction(self, template: int) -> None:
+        budgets = self._movability.budgets(template)
+        self._evicted_under.update(budget.metadata.key for budget in budgets)
+        owner = self._snapshot.templates[template].owner
+        if owner is not None:
+            self._evicted_of.add(owner.uid)
+
     # ------------------------------------------------------------ why the rest stayed
 
     def _blocker(self, pod: int) -> Blocker | None:
         blocker = self._movability.blocker(pod)
-        if blocker is not None:
-            return blocker
         template = int(self._snapshot.pods.template[pod])
-        if self._movability.mode(template) == Mode.EVICT:
-            for budget in self._movability.budgets(template):
-                planned = self._evicted_under[budget.metadata.key]
-                if planned >= budget.status.disruptions_allowed:
-                    name = budget.metadata.name
-                    return Blocker("Budget", f"disruption budget {name} is used up by this plan")
+        if blocker is None and self._movability.mode(template) == Mode.EVICT:
+            return self._blocked_by_earlier_evictions(template)
+        return blocker
+
+    def _blocked_by_earlier_evictions(self, template: int) -> Blocker | None:
+        """A plan evicts one pod of a workload at a time, and no more than its budget allows."""
+        for budget in self._movability.budgets(template):
+            if self._evicted_under[budget.metadata.key] >= budget.status.disruptions_allowed:
+                name = budget.metadata.name
+                return Blocker("Budget", f"disruption budget {name} is used up by this plan")
+        owner = self._snapshot.templates[template].owner
+        if owner is not None and owner.uid in self._evicted_of:
+            return Blocker("OneAtATime", f"another pod of {owner.name} is evicted in this plan")
         return None
 
     def _blocked(self) -> list[Blocked]:
