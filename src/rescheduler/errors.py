@@ -41,6 +41,7 @@ class ApiError(ReschedulerError):
     def __init__(self, call: str, answer: str, *, status: int | None = None) -> None:
         super().__init__(f"{call}: {answer}")
         self.call = call
+        self.answer = answer
         self.status = status
 
 

@@ -1,0 +1,277 @@
+"""The client: the port, answered by a real API server.
+
+What it may repeat by itself, it repeats: reads, and writes that certainly were not carried out.
+A write whose answer was lost is raised as `OutcomeUnknown` and never sent again.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from random import Random
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import aiohttp
+import msgspec
+
+from rescheduler.errors import Unavailable
+from rescheduler.kube import failures
+from rescheduler.kube.authentication import Secret
+from rescheduler.kube.credentials import Credentials
+from rescheduler.kube.events import WatchEvent, event_decoder_of, whole_lines
+from rescheduler.kube.pacing import Backoff, RateLimit
+from rescheduler.kube.port import PAGE_SIZE, Answer, Patch, object_path
+from rescheduler.kube.requests import Request
+from rescheduler.kube.transport import Timeouts, Transport
+from rescheduler.model.kinds import POD, Kind
+from rescheduler.model.objects import Page
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+# Who changed a field, in an object's `managedFields`.
+FIELD_MANAGER = "rescheduler"
+
+# Someone is waiting for the answer, so this gives up earlier than a watch does.
+CALL_BACKOFF = Backoff(first_seconds=0.2, limit_seconds=10.0)
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """How the client behaves towards the server."""
+
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    # In the long run, and at once. kube-scheduler takes the same share.
+    requests_per_second: float = 50.0
+    burst: int = 100
+    # How often a call is sent at most; 1 means never again.
+    attempts: int = 4
+    backoff: Backoff = CALL_BACKOFF
+
+
+class Client:
+    """One API server, over connections that all calls share. Use it with `async with`."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        settings: ClientSettings | None = None,
+        chance: Random | None = None,
+    ) -> None:
+        self.settings = settings or ClientSettings()
+        self._authentication = credentials.authentication
+        self._transport = Transport(credentials, self.settings.timeouts)
+        self._limit = RateLimit(self.settings.requests_per_second, self.settings.burst)
+        self._chance = chance or Random()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._transport.close()
+
+    async def list_pages(
+        self, kind: Kind[T], limit: int = PAGE_SIZE
+    ) -> AsyncGenerator[Page[T], None]:
+        """See `ApiServer.list_pages`. No version is named, so the list is the latest there is."""
+        token = ""
+        while True:
+            query = {"limit": str(limit)} | ({"continue": token} if token else {})
+            page = await self._read(Request("GET", kind.path, query), Page[kind.type])  # type: ignore[name-defined]
+            token = page.metadata.continue_token
+            yield page
+            if not token:
+                return
+
+    async def watch(
+        self, kind: Kind[T], resource_version: str, timeout_seconds: int
+    ) -> AsyncGenerator[Sequence[WatchEvent[T]], None]:
+        """See `ApiServer.watch`. Not opened again by itself: only its reader knows from where."""
+        query = {
+            "watch": "true",
+            "resourceVersion": resource_version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(timeout_seconds),
+        }
+        request = Request("GET", kind.path, query)
+        decode = event_decoder_of(kind.type).decode
+        async with self._answer(request, self.settings.timeouts.watch) as response:
+            yield ()
+            try:
+                async for lines in whole_lines(response.content.iter_any()):
+                    yield [decode(line) for line in lines]
+            except msgspec.DecodeError as error:
+                raise failures.from_body(request, error) from error
+            except aiohttp.SocketTimeoutError:
+                # The kind was quiet for long, or nobody is there any more. Opening another
+                # watch is the only way to tell.
+                return
+
+    async def get(self, path: str, type: type[T]) -> T:
+        """See `ApiServer.get`."""
+        return await self._read(Request("GET", path), type)
+
+    async def create(self, path: str, body: Any, *, dry_run: bool = False) -> Answer:
+        """See `ApiServer.create`."""
+        return await self._write("POST", path, body, dry_run=dry_run)
+
+    async def replace(self, path: str, body: Any, *, dry_run: bool = False) -> Answer:
+        """See `ApiServer.replace`."""
+        return await self._write("PUT", path, body, dry_run=dry_run)
+
+    async def patch(
+        self,
+        path: str,
+        body: Any,
+        how: Patch = Patch.MERGE,
+        *,
+        dry_run: bool = False,
+        force: bool = False,
+    ) -> Answer:
+        """See `ApiServer.patch`."""
+        query = {"force": "true"} if force else {}
+        return await self._write("PATCH", path, body, how.value, query, dry_run=dry_run)
+
+    async def delete(
+        self, path: str, *, uid: str = "", grace_seconds: int | None = None, dry_run: bool = False
+    ) -> Answer:
+        """See `ApiServer.delete`."""
+        options = delete_options(uid, grace_seconds, dry_run)
+        return await self._repeatedly(Request("DELETE", path, body=msgspec.json.encode(options)))
+
+    async def evict(
+        self, pod: str, *, uid: str = "", grace_seconds: int | None = None, dry_run: bool = False
+    ) -> None:
+        """See `ApiServer.evict`."""
+        namespace, _, name = pod.partition("/")
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+            "deleteOptions": delete_options(uid, grace_seconds, dry_run),
+        }
+        await self._write("POST", object_path(POD, pod, "eviction"), eviction)
+
+    async def bind(self, pod: str, node: str, *, uid: str = "") -> None:
+        """See `ApiServer.bind`."""
+        namespace, _, name = pod.partition("/")
+        metadata = {"namespace": namespace, "name": name} | ({"uid": uid} if uid else {})
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        await self._write("POST", object_path(POD, pod, "binding"), binding)
+
+    async def _read(self, request: Request, type: type[T]) -> T:
+        answer = await self._repeatedly(request)
+        try:
+            return answer.decode(type)
+        except msgspec.DecodeError as error:
+            raise failures.from_body(request, error) from error
+
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        content_type: str = "application/json",
+        query: dict[str, str] | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> Answer:
+        query = {"fieldManager": FIELD_MANAGER} | (query or {})
+        if dry_run:
+            query["dryRun"] = "All"
+        encoded = msgspec.json.encode(body)
+        return await self._repeatedly(Request(method, path, query, encoded, content_type))
+
+    async def _repeatedly(self, request: Request) -> Answer:
+        """Send a request until it is answered, as often as the settings allow.
+
+        Only `Unavailable` is worth another attempt, and it is always safe: it says that
+        nothing was done.
+        """
+        failed = 0
+        while True:
+            try:
+                return await self._once(request)
+            except Unavailable as error:
+                failed += 1
+                wait_seconds = self._seconds_before_retry(error, failed)
+                if wait_seconds is None:
+                    raise
+                logger.debug(
+                    "Failed a call and will repeat it",
+                    extra={"call": str(request), "error": str(error), "wait": wait_seconds},
+                )
+            await asyncio.sleep(wait_seconds)
+
+    def _seconds_before_retry(self, error: Unavailable, failed: int) -> float | None:
+        """How long to wait before the next attempt, or None if there is none.
+
+        The server's own wish counts, but not beyond our patience: then the caller decides.
+        """
+        wished = error.retry_after_seconds or 0.0
+        backoff = self.settings.backoff
+        if failed >= self.settings.attempts or wished > backoff.limit_seconds:
+            return None
+        return max(wished, backoff.seconds(failed, self._chance))
+
+    async def _once(self, request: Request) -> Answer:
+        async with self._answer(request, self.settings.timeouts.call) as response:
+            return Answer(response.status, await response.read())
+
+    @asynccontextmanager
+    async def _answer(
+        self, request: Request, timeout: aiohttp.ClientTimeout
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer to a request, if it is one of success; every failure becomes our own."""
+        await self._limit.wait()
+        secret = await self._authentication.secret()
+        try:
+            async with AsyncExitStack() as stack:
+                send = self._transport.send
+                response = await stack.enter_async_context(send(request, secret, timeout))
+                if response.status == HTTPStatus.UNAUTHORIZED:
+                    renewed = await self._authentication.after_rejection(secret)
+                    if is_another(renewed, secret):
+                        response = await stack.enter_async_context(send(request, renewed, timeout))
+                if response.status >= HTTPStatus.MULTIPLE_CHOICES:
+                    retry_after = response.headers.get("Retry-After")
+                    body = await response.read()
+                    raise failures.from_answer(request, response.status, body, retry_after)
+                yield response
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise failures.from_exception(request, self._transport.server, error) from error
+
+
+def is_another(secret: Secret, rejected: Secret) -> bool:
+    """Whether it is worth trying again with this secret."""
+    return (secret.header, secret.certificate) != (rejected.header, rejected.certificate)
+
+
+def delete_options(uid: str, grace_seconds: int | None, dry_run: bool) -> dict[str, Any]:
+    """What to delete exactly, and how gently."""
+    options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if uid:
+        options["preconditions"] = {"uid": uid}
+    if grace_seconds is not None:
+        options["gracePeriodSeconds"] = grace_seconds
+    if dry_run:
+        options["dryRun"] = ["All"]
+    return options

@@ -1,0 +1,123 @@
+"""What a watch tells, and how its bytes become events.
+
+An event is decoded in one pass: its `type` picks the struct, so the object inside is never
+decoded twice nor built as dicts.
+"""
+
+from collections.abc import AsyncIterable, AsyncIterator
+from functools import cache
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One reason in the details of a refusal."""
+
+    reason: str = ""
+
+
+class Details(msgspec.Struct, frozen=True):
+    """What the server adds to a refusal."""
+
+    causes: tuple[Cause, ...] | None = ()
+
+
+class Status(msgspec.Struct, frozen=True):
+    """The server's answer when it is not the object that was asked for."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: Details | None = None
+
+    def has_cause(self, reason: str) -> bool:
+        """Whether the details give this reason."""
+        causes = self.details.causes if self.details else None
+        return any(cause.reason == reason for cause in causes or ())
+
+
+class Added(msgspec.Struct, Generic[T], frozen=True, gc=False, tag="ADDED", tag_field="type"):
+    """An object is new to the watch."""
+
+    object: T
+
+
+class Modified(msgspec.Struct, Generic[T], frozen=True, gc=False, tag="MODIFIED", tag_field="type"):
+    """An object changed."""
+
+    object: T
+
+
+class Deleted(msgspec.Struct, Generic[T], frozen=True, gc=False, tag="DELETED", tag_field="type"):
+    """An object is gone: its last state, at the version of its deletion."""
+
+    object: T
+
+
+class VersionOnly(msgspec.Struct, frozen=True, rename="camel"):
+    """The metadata of a bookmark's object."""
+
+    resource_version: str
+
+
+class BookmarkObject(msgspec.Struct, frozen=True):
+    """An object that is nothing but a version."""
+
+    metadata: VersionOnly
+
+
+class Bookmark(msgspec.Struct, frozen=True, tag="BOOKMARK", tag_field="type"):
+    """Nothing changed up to this version."""
+
+    object: BookmarkObject
+
+
+class Failed(msgspec.Struct, frozen=True, tag="ERROR", tag_field="type"):
+    """The watch cannot go on."""
+
+    object: Status
+
+
+WatchEvent: TypeAlias = Added[T] | Modified[T] | Deleted[T] | Bookmark | Failed
+
+
+def decoder_of(type: type[T]) -> msgspec.json.Decoder[T]:
+    """The decoder for a type. Each is made once: making one costs more than using it."""
+    wanted: Any = type
+    return made_decoder(wanted)
+
+
+def event_decoder_of(type: type[T]) -> msgspec.json.Decoder[WatchEvent[T]]:
+    """The decoder for watch events about objects of a type."""
+    wanted: Any = type
+    return made_event_decoder(wanted)
+
+
+@cache
+def made_decoder(type: Any) -> msgspec.json.Decoder[Any]:
+    """`decoder_of`, for which a cache cannot express the types."""
+    return msgspec.json.Decoder(type)
+
+
+@cache
+def made_event_decoder(type: Any) -> msgspec.json.Decoder[Any]:
+    """`event_decoder_of`, likewise."""
+    return msgspec.json.Decoder(Added[type] | Modified[type] | Deleted[type] | Bookmark | Failed)
+
+
+async def whole_lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[list[bytes]]:
+    """The lines that each chunk completes; a line may be of any length and span many chunks.
+
+    What follows the last newline is dropped when the chunks end: it was cut off.
+    """
+    unfinished: list[bytes] = []
+    async for chunk in chunks:
+        head, *rest = chunk.split(b"\n")
+        unfinished.append(head)
+        if rest:
+            lines = [b"".join(unfinished), *rest[:-1]]
+            unfinished = [rest[-1]]
+            yield [line for line in lines if line]

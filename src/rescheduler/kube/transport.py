@@ -1,0 +1,201 @@
+"""Send one request over HTTP and return what comes back. No retries here."""
+
+import socket
+import ssl
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+import aiohttp
+from aiohttp.client_middlewares import ClientHandlerType
+
+from rescheduler.errors import CredentialsError
+from rescheduler.kube.authentication import ClientCertificate, Secret
+from rescheduler.kube.credentials import Credentials
+from rescheduler.kube.requests import Request
+
+# A server that went away without a word is noticed after about a minute on any connection.
+KEEPALIVE_IDLE_SECONDS = 30
+KEEPALIVE_PROBE_SECONDS = 10
+KEEPALIVE_PROBES = 3
+
+# Shorter than servers and load balancers keep idle connections, so that a write is not sent on
+# one that they are just closing.
+IDLE_CONNECTION_SECONDS = 30
+
+
+class ConnectionLost(aiohttp.ClientError):
+    """The connection ended after a request was sent."""
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """How long to wait for the server before giving up on one attempt."""
+
+    connect_seconds: float = 10.0
+    # Between two pieces of an answer.
+    read_seconds: float = 30.0
+    # For the whole answer. The server itself gives up on a request after 60 s.
+    total_seconds: float = 90.0
+    # Between two pieces of a watch. The server sends a bookmark every minute, but only if
+    # anything changed since the watch was opened; so after longer silence the watch is opened
+    # again, which also notices a server that went away without a word.
+    watch_seconds: float = 75.0
+
+    @property
+    def call(self) -> aiohttp.ClientTimeout:
+        """For everything but watches."""
+        return aiohttp.ClientTimeout(
+            total=self.total_seconds,
+            sock_connect=self.connect_seconds,
+            sock_read=self.read_seconds,
+        )
+
+    @property
+    def watch(self) -> aiohttp.ClientTimeout:
+        """For watches, which may last for ever while they speak."""
+        return aiohttp.ClientTimeout(
+            total=None, sock_connect=self.connect_seconds, sock_read=self.watch_seconds
+        )
+
+
+class Transport:
+    """Connections to one API server, which are kept and used again."""
+
+    def __init__(self, credentials: Credentials, timeouts: Timeouts) -> None:
+        self.server = credentials.server
+        self.timeouts = timeouts
+        self._credentials = credentials
+        self._ssl = ssl_context(credentials)
+        self._session: aiohttp.ClientSession | None = None
+        self._retired: list[aiohttp.ClientSession] = []
+        self._certificate: ClientCertificate | None = None
+
+    async def close(self) -> None:
+        """Close all connections, also those in use."""
+        for session in [*self._retired, self._session]:
+            if session is not None:
+                await session.close()
+        self._retired, self._session = [], None
+
+    @asynccontextmanager
+    async def send(
+        self, request: Request, secret: Secret, timeout: aiohttp.ClientTimeout
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request; the answer's head is there, its body can be read until the end."""
+        headers = {"Content-Type": request.content_type} if request.body is not None else {}
+        if secret.header:
+            headers["Authorization"] = secret.header
+        async with self._session_for(secret.certificate).request(
+            request.method,
+            self.server + request.path,
+            params=request.query,
+            data=request.body,
+            headers=headers,
+            timeout=timeout,
+            allow_redirects=False,
+            proxy=self._credentials.proxy,
+            server_hostname=self._credentials.tls_server_name,
+        ) as response:
+            yield response
+
+    def _session_for(self, certificate: ClientCertificate | None) -> aiohttp.ClientSession:
+        """The session; a new one when the client certificate was renewed.
+
+        Connections that were opened with the old one would go on being refused. Watches on them
+        end by themselves, so the old session is only closed with the others.
+        """
+        if certificate != self._certificate:
+            load_certificate(self._ssl, certificate)
+            self._certificate = certificate
+            if self._session is not None:
+                self._retired.append(self._session)
+                self._session = None
+        if self._session is None:
+            self._session = self._new_session()
+        return self._session
+
+    def _new_session(self) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(
+            ssl=self._ssl,
+            keepalive_timeout=IDLE_CONNECTION_SECONDS,
+            socket_factory=socket_with_keepalive,
+        )
+        headers = {"User-Agent": user_agent(), "Accept": "application/json"}
+        headers["Accept-Encoding"] = "gzip" if self._credentials.compression else "identity"
+        return aiohttp.ClientSession(
+            connector=connector,
+            headers=headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            middlewares=(never_send_twice,),
+        )
+
+
+async def never_send_twice(
+    request: aiohttp.ClientRequest, handler: ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Keep aiohttp from repeating requests by itself.
+
+    It would send a PUT or DELETE again when the connection ends before the answer, although the
+    first one may have been carried out. An exception that it does not know stops it.
+    """
+    try:
+        return await handler(request)
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise ConnectionLost(str(error)) from error
+
+
+def ssl_context(credentials: Credentials) -> ssl.SSLContext:
+    """How to verify the server."""
+    try:
+        context = ssl.create_default_context(cafile=credentials.ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise CredentialsError(
+            f"{credentials.source}: certificate authority {credentials.ca_file}: "
+            f"expected a readable file of PEM certificates: {error}"
+        ) from error
+    # From Python 3.13 on the strict mode is the default, and it refuses authorities that
+    # kubectl accepts and that clusters are running with.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not credentials.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def load_certificate(context: ssl.SSLContext, certificate: ClientCertificate | None) -> None:
+    """Present `certificate` on new connections."""
+    if certificate is None:
+        return
+    try:
+        context.load_cert_chain(certificate.certificate_file, certificate.key_file)
+    except (OSError, ssl.SSLError) as error:
+        raise CredentialsError(
+            f"client certificate {certificate.certificate_file} with key {certificate.key_file}: "
+            f"expected a PEM certificate and its key: {error}"
+        ) from error
+
+
+def socket_with_keepalive(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket that notices when its peer is gone, even if nothing is being sent."""
+    family, kind, protocol, _, _ = address
+    sock = socket.socket(family, kind, protocol)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if sys.platform == "linux":
+        # Elsewhere the system's own, longer, times apply.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_SECONDS)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_PROBE_SECONDS)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
+    return sock
+
+
+def user_agent() -> str:
+    """Who we are in the server's audit log."""
+    number = "unknown"
+    with suppress(PackageNotFoundError):
+        number = version("kube-rescheduler")
+    return f"rescheduler/{number}"
