@@ -46,9 +46,10 @@ var _ fwk.SharedLister = &currentSnapshot{}
 
 // runOracle asks kube-scheduler's own code which nodes would accept each pod.
 //
-// It reads a Kubernetes List (JSON) from standard input with nodes, pods and, where used,
-// namespaces, persistent volumes and claims, storage classes, CSI nodes and drivers, services,
-// and prints a verdict (a JSON line) for each pod that is on a node and has not ended.
+// It reads Kubernetes Lists (JSON, one after another) from standard input with nodes, pods and,
+// where used, namespaces, persistent volumes and claims, storage classes, CSI nodes and drivers,
+// services. For each list it prints a verdict (a JSON line) for each pod that is on a node and has
+// not ended. An empty line separates the verdicts on one list from those on the next.
 //
 // A pod is judged as its replacement would be: unbound, under another name, by the PreFilter and
 // Filter plugins of the default profile (DynamicResources aside). The pod itself is gone from its
@@ -56,27 +57,60 @@ var _ fwk.SharedLister = &currentSnapshot{}
 func runOracle(withOldPod bool) {
 	klog.SetOutput(os.Stderr)
 	schedulermetrics.Register()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-
-	state := readState()
-	snapshot := &currentSnapshot{}
-	scheduler := newFramework(ctx, state.lookup, snapshot)
+	in := json.NewDecoder(os.Stdin)
 	out := json.NewEncoder(os.Stdout)
-	for index, pod := range state.pods {
-		if pod.Spec.NodeName == "" || hasEnded(pod) {
-			continue
+	for first := true; in.More(); first = false {
+		if !first {
+			fmt.Println()
 		}
-		snapshot.Snapshot = cache.NewSnapshot(state.podsBeside(index, withOldPod), state.nodes)
-		must(out.Encode(judge(ctx, scheduler, snapshot, pod)))
+		judgeList(readState(in), withOldPod, out)
 	}
 }
 
-func readState() clusterState {
+// judgeList prints the verdicts on the pods of one list.
+func judgeList(state clusterState, withOldPod bool, out *json.Encoder) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	snapshot := &currentSnapshot{cache.NewSnapshot(state.running(), state.nodes)}
+	scheduler := newFramework(ctx, state.lookup, snapshot)
+	for _, pod := range state.running() {
+		if withOldPod {
+			must(out.Encode(judge(ctx, scheduler, snapshot, pod)))
+			continue
+		}
+		putBack := state.takeAway(snapshot, pod)
+		must(out.Encode(judge(ctx, scheduler, snapshot, pod)))
+		putBack()
+	}
+}
+
+// takeAway removes a pod from the snapshot until the function that it returns is called.
+//
+// Only the pod's node is made anew, for making all of them takes longer than all else together.
+// (NodeInfo.RemovePod would free a host port that another pod takes as well.) But which claims are
+// in use is not counted by node, so without a pod that uses claims the whole snapshot is made anew.
+func (state *clusterState) takeAway(snapshot *currentSnapshot, pod *v1.Pod) func() {
+	others := slices.DeleteFunc(state.running(), func(other *v1.Pod) bool { return other == pod })
+	if slices.ContainsFunc(pod.Spec.Volumes, func(volume v1.Volume) bool { return volume.PersistentVolumeClaim != nil }) {
+		complete := snapshot.Snapshot
+		snapshot.Snapshot = cache.NewSnapshot(others, state.nodes)
+		return func() { snapshot.Snapshot = complete }
+	}
+	found, err := snapshot.NodeInfos().Get(pod.Spec.NodeName)
+	must(err)
+	info := found.(*framework.NodeInfo)
+	complete := *info
+	neighbours := slices.DeleteFunc(others, func(other *v1.Pod) bool { return other.Spec.NodeName != pod.Spec.NodeName })
+	*info = *framework.NewNodeInfo(neighbours...)
+	info.SetNode(complete.Node())
+	return func() { *info = complete }
+}
+
+func readState(in *json.Decoder) clusterState {
 	var list struct {
 		Items []json.RawMessage `json:"items"`
 	}
-	must(json.NewDecoder(os.Stdin).Decode(&list))
+	must(in.Decode(&list))
 	state := clusterState{}
 	for _, raw := range list.Items {
 		state.add(raw)
@@ -113,15 +147,15 @@ func (state *clusterState) add(raw json.RawMessage) {
 	}
 }
 
-// podsBeside lists the pods that take up room while the pod at index is judged.
-func (state *clusterState) podsBeside(index int, withOldPod bool) []*v1.Pod {
-	beside := make([]*v1.Pod, 0, len(state.pods))
-	for other, pod := range state.pods {
-		if (other != index || withOldPod) && !hasEnded(pod) {
-			beside = append(beside, pod)
+// running lists the pods that take up room: those on a node that have not ended.
+func (state *clusterState) running() []*v1.Pod {
+	running := make([]*v1.Pod, 0, len(state.pods))
+	for _, pod := range state.pods {
+		if pod.Spec.NodeName != "" && !hasEnded(pod) {
+			running = append(running, pod)
 		}
 	}
-	return beside
+	return running
 }
 
 func hasEnded(pod *v1.Pod) bool {
