@@ -254,7 +254,7 @@ def test_numbers_stay_with_their_pods(
 ) -> None:
     keys = ["/".join(map(anonymizer.name, key.split("/"))) for key in before.pods.keys]
     row_of = [after.pods.keys.index(key) for key in keys]
-    for column in ("phase", "ready", "deleting", "created", "ready_since"):
+    for column in ("phase", "ready", "deleting", "created"):
         assert np.array_equal(
             getattr(after.pods, column)[row_of], getattr(before.pods, column), equal_nan=True
         )

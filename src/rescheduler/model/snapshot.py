@@ -59,7 +59,6 @@ class PodColumns:
     ready: Bools
     deleting: Bools
     created: Floats
-    ready_since: Floats
 
     def __post_init__(self) -> None:
         _freeze(self)

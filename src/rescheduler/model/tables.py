@@ -219,6 +219,7 @@ class NodeTable(ObjectTable[Node]):
 
 READY, DELETING = 1, 2
 _NEVER = float("nan")
+_UNUSED = -1
 _LONGEST_VERSION = 18  # digits, beyond which a number may not fit 64 bits
 _PHASE_NUMBER = {phase: number for number, phase in enumerate(PHASES)}
 
@@ -237,7 +238,6 @@ class PodTable(_TableBase[Pod]):
         self._phase = array("b")
         self._flags = array("B")
         self._created = array("d")
-        self._ready_since = array("d")
         self._added_since_sorted = 0
 
     def columns(self, node_index: Mapping[str, int]) -> tuple[PodColumns, list[PooledTemplate]]:
@@ -262,7 +262,6 @@ class PodTable(_TableBase[Pod]):
             ready=(flags & READY) != 0,
             deleting=(flags & DELETING) != 0,
             created=_taken(self._created, np.float64, rows),
-            ready_since=_taken(self._ready_since, np.float64, rows),
         )
         return columns, [self._pool[int(number)] for number in used[by_first_use]]
 
@@ -287,38 +286,36 @@ class PodTable(_TableBase[Pod]):
 
     def _store(self, row: int, obj: Pod, prepared: int) -> None:
         metadata, status = obj.metadata, obj.status
-        if row == len(self._template):
-            self._grow()
-        elif self._template[row] >= 0:
-            self._pool.release(self._template[row])
-        if self._template[row] < 0:
-            self._added_since_sorted += 1
-        self._template[row] = prepared
-        self._node[row] = self._number_of_node(obj.spec.node_name)
-        self._phase[row] = _PHASE_NUMBER.get(status.phase, 0)
-        ready_since = _NEVER
+        node = self._number_of_node(obj.spec.node_name)
+        phase = _PHASE_NUMBER.get(status.phase, 0)
         flags = DELETING if metadata.deletion_timestamp is not None else 0
         for condition in status.conditions:
-            if condition.type == "Ready" and condition.status == "True":
-                flags |= READY
-                if condition.last_transition_time is not None:
-                    ready_since = condition.last_transition_time.timestamp()
-        self._flags[row] = flags
+            if condition.type == "Ready":
+                flags |= READY if condition.status == "True" else 0
+                break
         created = metadata.creation_timestamp
-        self._created[row] = created.timestamp() if created is not None else _NEVER
-        self._ready_since[row] = ready_since
+        seconds = created.timestamp() if created is not None else _NEVER
+        if row == len(self._template):
+            self._added_since_sorted += 1
+            self._template.append(prepared)
+            self._node.append(node)
+            self._phase.append(phase)
+            self._flags.append(flags)
+            self._created.append(seconds)
+            return
+        if self._template[row] == _UNUSED:
+            self._added_since_sorted += 1
+        else:
+            self._pool.release(self._template[row])
+        self._template[row] = prepared
+        self._node[row] = node
+        self._phase[row] = phase
+        self._flags[row] = flags
+        self._created[row] = seconds
 
     def _discard(self, row: int) -> None:
         self._pool.release(self._template[row])
-        self._template[row] = -1
-
-    def _grow(self) -> None:
-        self._template.append(-1)
-        self._node.append(0)
-        self._phase.append(0)
-        self._flags.append(0)
-        self._created.append(_NEVER)
-        self._ready_since.append(_NEVER)
+        self._template[row] = _UNUSED
 
     def _number_of_node(self, name: str) -> int:
         return self._node_number.setdefault(name, len(self._node_number))

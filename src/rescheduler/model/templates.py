@@ -9,7 +9,7 @@ template is computed once for all of its pods.
 
 from array import array
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,6 +22,7 @@ from rescheduler.model.objects import (
     OwnerReference,
     Part,
     Pod,
+    PodSpec,
     ResourceList,
     ResourceRequirements,
     Toleration,
@@ -57,13 +58,10 @@ class Template(Part):
     spread: tuple[TopologySpreadConstraint, ...] = ()
     volumes: tuple[Volume, ...] = ()
     resource_claims: bool = False
-    gated: bool = False
     priority: int = 0
     priority_class_name: str = ""
-    scheduler_name: str = ""
     host_network: bool = False
     host_users: bool | None = None
-    grace_seconds: int = 30
     resize: Resize | None = None
 
     def asked(self) -> dict[str, int]:
@@ -117,10 +115,10 @@ class Template(Part):
         return {resource: held.get(resource, 0) for resource in self.pod_requests}
 
 
-def template_of(pod: Pod) -> Template:
-    """The part of `pod` that its replicas share."""
+def shared_parts(pod: Pod) -> tuple[Any, ...]:
+    """What `pod` shares with its replicas: the fields of its template, in their order."""
     metadata, spec = pod.metadata, pod.spec
-    return Template(
+    return (
         metadata.namespace,
         metadata.labels,
         metadata.annotations,
@@ -136,13 +134,10 @@ def template_of(pod: Pod) -> Template:
         # Each pod has a token volume with a random name: kept, it would make every pod unique.
         tuple([volume for volume in spec.volumes if volume.matters]),
         bool(spec.resource_claims),
-        bool(spec.scheduling_gates),
         spec.priority,
         spec.priority_class_name,
-        spec.scheduler_name,
         spec.host_network,
         spec.host_users,
-        spec.termination_grace_period_seconds,
         _resize_of(pod),
     )
 
@@ -150,11 +145,10 @@ def template_of(pod: Pod) -> Template:
 def _resize_of(pod: Pod) -> Resize | None:
     """None for the usual pod, which has exactly what it asks for."""
     status = pod.status
-    statuses = status.container_statuses + status.init_container_statuses
-    if status.resources is None and not any(
-        _differs(container, statuses)
-        for container in pod.spec.containers + pod.spec.init_containers
-    ):
+    statuses = status.container_statuses
+    if status.init_container_statuses:
+        statuses += status.init_container_statuses
+    if status.resources is None and not _differ(pod.spec, statuses):
         return None
     return Resize(
         containers=statuses,
@@ -167,13 +161,16 @@ def _resize_of(pod: Pod) -> Resize | None:
     )
 
 
-def _differs(container: Container, statuses: tuple[ContainerStatus, ...]) -> bool:
-    requests = container.resources.requests
+def _differ(spec: PodSpec, statuses: tuple[ContainerStatus, ...]) -> bool:
+    """Whether any container was given something else than it asks for."""
     for status in statuses:
-        if status.name == container.name and status.resources is not None:
-            return status.resources.requests != requests or (
-                status.allocated_resources != requests and bool(status.allocated_resources)
-            )
+        if status.resources is not None:
+            for container in spec.containers + spec.init_containers:
+                if container.name == status.name:
+                    asked, given = container.resources.requests, status.resources.requests
+                    allocated = status.allocated_resources
+                    if given != asked or (allocated and allocated != asked):
+                        return True
     return False
 
 
@@ -198,11 +195,11 @@ class TemplatePool:
 
     def acquire(self, pod: Pod) -> int:
         """The number of the template of `pod`, which now has one user more."""
-        template = template_of(pod)
-        digest = blake2b(self._encode(template), digest_size=16).digest()
+        parts = shared_parts(pod)
+        digest = blake2b(self._encode(parts), digest_size=16).digest()
         number = self._number_of.get(digest)
         if number is None:
-            number = self._add(digest, template)
+            number = self._add(digest, Template(*parts))
         self._users[number] += 1
         return number
 

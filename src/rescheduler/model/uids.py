@@ -40,8 +40,10 @@ class Uids:
 
     def append(self, uid: str) -> None:
         """Add a row at the end."""
-        self._packed += _EMPTY
-        self[len(self) - 1] = uid
+        packed = _packed(uid)
+        if packed is None:
+            self._odd[len(self)] = uid
+        self._packed += packed or _EMPTY
 
     def is_at(self, row: int, uid: str) -> bool:
         """Whether this uid is in that row, without unpacking it."""

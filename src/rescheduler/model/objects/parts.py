@@ -132,12 +132,11 @@ class NodeSelector(Part):
 
 
 class Condition(Part):
-    """One aspect of an object's state, and since when it has been so."""
+    """One aspect of an object's state."""
 
     type: str
     status: str = ""
     reason: str = ""
-    last_transition_time: Timestamp | None = None
 
 
 class ResourceRequirements(Part):

@@ -7,7 +7,6 @@ import msgspec
 from rescheduler.model.objects.parts import (
     Condition,
     Int32,
-    Int64,
     Labels,
     LabelSelector,
     NodeSelector,
@@ -51,7 +50,6 @@ class Toleration(Part):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: Int64 | None = None
 
 
 class PreferredNodeTerm(Part):
@@ -128,12 +126,6 @@ class PodResourceClaim(Part):
     name: str = ""
 
 
-class SchedulingGate(Part):
-    """Something that holds a pod back from being scheduled."""
-
-    name: str = ""
-
-
 class PodSpec(Part):
     """What a pod asks for."""
 
@@ -148,13 +140,10 @@ class PodSpec(Part):
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
-    scheduling_gates: tuple[SchedulingGate, ...] = ()
     priority: Int32 = 0
     priority_class_name: str = ""
-    scheduler_name: str = ""
     host_network: bool = False
     host_users: bool | None = None
-    termination_grace_period_seconds: Int64 = 30
 
 
 class ContainerStatus(Part):
@@ -170,7 +159,6 @@ class PodStatus(Part):
 
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
-    nominated_node_name: str = ""
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     resources: ResourceRequirements | None = None

@@ -10,7 +10,6 @@ more. They go away by themselves within seconds, and are not counted here.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +31,7 @@ from rescheduler.planning.feasibility.volumes import (
 )
 
 _UNLIMITED = 2**31
-# In-tree drivers that the scheduler knows to be replaced, but still takes by their old names.
+# In-tree drivers whose volumes the scheduler counts neither for them nor for their replacements.
 _NEVER_COUNTED = ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume")
 
 
@@ -86,10 +85,6 @@ class NodeVolumeLimits:
         }
         self._unclear: dict[int, int] = {}
         self._with_own_claims: dict[tuple[int, int], int] = {}
-        self._templates_of: dict[str, set[int]] = defaultdict(set)
-        for number, use in self._uses.items():
-            for volume in use.volumes:
-                self._templates_of[volume.driver].add(number)
 
     def refused(self, template: int) -> Bools | None:
         if template in self._obstacles:
@@ -131,12 +126,6 @@ class NodeVolumeLimits:
             after = add_to(self._with_own_claims, (template, node), count)
             for use in own[after - count : after] if count > 0 else own[after : after - count]:
                 self._count(use, node, 1 if count > 0 else -1)
-
-    def affected(self, template: int) -> Iterable[int]:
-        """Templates whose answers may change when a pod of this one comes or goes."""
-        use = self._uses.get(template, Use())
-        for driver in {volume.driver for volume in use.volumes} & self._limits.keys():
-            yield from self._templates_of[driver]
 
     def _count(self, use: Use, node: int, count: int) -> None:
         if use.unclear:

@@ -30,7 +30,7 @@ from rescheduler.model.quantities import nanos
 from rescheduler.model.selectors import matches
 from rescheduler.model.snapshot import Bools, Snapshot
 from rescheduler.planning.feasibility.label_columns import is_well_formed
-from rescheduler.planning.feasibility.rule import ClusterView
+from rescheduler.planning.feasibility.rule import ClusterView, key_of
 from rescheduler.planning.feasibility.volumes import (
     NO_CLAIM,
     NO_CLAIM_YET,
@@ -243,6 +243,13 @@ class Stock:
     count: npt.NDArray[np.int64]
 
 
+class Reserved(NamedTuple):
+    """A volume that waits for one claim, and the nodes that reach it."""
+
+    name: str
+    reached: Bools
+
+
 class FreeVolumes:
     """Volumes that nobody uses, and the claims to which they would be handed out."""
 
@@ -250,6 +257,7 @@ class FreeVolumes:
         self._snapshot = snapshot
         self._reach = reach
         self._stocks: dict[str, list[Stock]] = {}
+        self._handed_out: dict[bytes, list[Bools]] = {}
 
     def handed_out(self, claims: Sequence[PersistentVolumeClaim]) -> list[Bools]:
         """For each claim of a pod, the nodes on which it finds a volume.
@@ -257,16 +265,32 @@ class FreeVolumes:
         The claims choose one after the other, each the smallest volume that will do and that no
         claim before it has taken. Among volumes of the same size the scheduler takes any.
         """
-        handout = Handout(len(self._snapshot.nodes))
-        return [handout.to(self._reserved_for(each), self._suiting(each)) for each in claims]
+        reserved = [list(self._reserved_for(claim)) for claim in claims]
+        if any(reserved):
+            return self._hand_out(claims, reserved)
+        # Replicas have claims of their own that all want the same.
+        wanted = key_of(*((class_of_claim(claim), claim.spec) for claim in claims))
+        if wanted not in self._handed_out:
+            self._handed_out[wanted] = self._hand_out(claims, reserved)
+        return self._handed_out[wanted]
 
-    def _reserved_for(self, claim: PersistentVolumeClaim) -> Iterator[tuple[str, Bools]]:
-        """Volumes that wait for this very claim, each with the nodes that reach it."""
+    def _hand_out(
+        self, claims: Sequence[PersistentVolumeClaim], reserved: Sequence[list[Reserved]]
+    ) -> list[Bools]:
+        handout = Handout(len(self._snapshot.nodes))
+        return [
+            handout.to(volumes, self._suiting(claim))
+            for volumes, claim in zip(reserved, claims, strict=True)
+        ]
+
+    def _reserved_for(self, claim: PersistentVolumeClaim) -> Iterator[Reserved]:
+        """Volumes that wait for this very claim."""
         for volume in self._reserved.get((class_of_claim(claim), claim.metadata.key), ()):
             reference = volume.spec.claim_ref
             is_meant = reference is not None and reference.uid in ("", claim.metadata.uid)
             if is_meant and _make_of(volume).could_do(claim):
-                yield volume.metadata.name, self._reach.by_terms(required_terms(volume))
+                reached = self._reach.by_terms(required_terms(volume))
+                yield Reserved(volume.metadata.name, reached)
 
     def _suiting(self, claim: PersistentVolumeClaim) -> Iterator[Stock]:
         """Stocks that would do for the claim, those of the smallest volumes first."""
@@ -321,13 +345,13 @@ class Handout:
         self._taken: dict[str, Bools] = {}
         self._left: dict[Stock, npt.NDArray[np.int64]] = {}
 
-    def to(self, reserved: Iterable[tuple[str, Bools]], stocks: Iterable[Stock]) -> Bools:
+    def to(self, reserved: Iterable[Reserved], stocks: Iterable[Stock]) -> Bools:
         """The next claim takes a volume on each node where there is one; says on which."""
         found, looking = self._nowhere.copy(), ~self._nowhere
-        for name, reaching in reserved:
-            taken = self._taken.get(name, self._nowhere)
-            gets = looking & ~taken & reaching
-            self._taken[name] = taken | gets
+        for volume in reserved:
+            taken = self._taken.get(volume.name, self._nowhere)
+            gets = looking & ~taken & volume.reached
+            self._taken[volume.name] = taken | gets
             found |= gets
             # A volume that is reserved for the claim is the only one for it, even out of reach.
             looking &= taken
