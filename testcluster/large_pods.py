@@ -12,7 +12,7 @@ MIB, GIB = 1 << 20, 1 << 30
 NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 CPU_MILLIS = {50: 20, 100: 30, 200: 20, 250: 12, 500: 12, 1000: 5, 2000: 1}
 MEMORY_MIB = {64: 10, 128: 20, 256: 22, 512: 20, 1024: 14, 2048: 9, 4096: 4, 8192: 1}
-ENVIRONMENT = ("LOG_LEVEL", "HTTP_PORT", "DATABASE_HOST", "CACHE_URL", "TRACING_ENDPOINT")
+ENVIRONMENT = ("LOG_LEVEL", "HTTP_PORT", "DATABASE_HOST")
 NOT_READY_TOLERATIONS = [
     {
         "key": f"node.kubernetes.io/{problem}",
@@ -466,18 +466,10 @@ def pod_managed_fields(
                 f'k:{{"name":"{item["name"]}"}}': {".": {}, **{f"f:{key}": {} for key in item}}
                 for item in spec["containers"]
             },
-            **{f"f:{key}": {} for key in spec if key != "containers"},
         },
     }
-    conditions: JsonObject = {
-        f'k:{{"type":"{condition["type"]}"}}': {} for condition in POD_CONDITIONS[:4]
-    }
     reported: JsonObject = {
-        "f:status": {
-            "f:conditions": conditions,
-            **{f"f:{key}": {} for key in ("containerStatuses", "hostIP", "hostIPs", "phase")},
-            **{f"f:{key}": {} for key in ("observedGeneration", "podIP", "podIPs", "startTime")},
-        }
+        "f:status": {f"f:{key}": {} for key in ("conditions", "containerStatuses", "phase")}
     }
     return [
         managed_by("kube-controller-manager", created),

@@ -126,13 +126,13 @@ async def write_pages(
     report(f"Reading {kind.plural}")
     async with aclosing(server.list_pages(kind)) as pages:
         async for page in pages:
-            for obj in page.items:
+            for obj in page.objects:
                 if not belongs(kind, obj):
                     continue
                 if file.tell() > len(LIST_START):
                     file.write(b",\n")
                 file.write(encode(kind, obj))
-            count += len(page.items)
+            count += page.count
             report(f"Reading {kind.plural}: {count:,}")
 
 

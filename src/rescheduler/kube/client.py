@@ -6,7 +6,7 @@ A write whose answer was lost is raised as `OutcomeUnknown` and never sent again
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -21,9 +21,9 @@ from rescheduler.errors import Unavailable
 from rescheduler.kube import failures
 from rescheduler.kube.authentication import Secret
 from rescheduler.kube.credentials import Credentials
-from rescheduler.kube.events import WatchEvent, event_decoder_of, whole_lines
+from rescheduler.kube.events import WatchEvent, decoder_of, event_decoder_of, whole_lines
 from rescheduler.kube.pacing import Backoff, RateLimit
-from rescheduler.kube.port import PAGE_SIZE, Answer, Patch, object_path
+from rescheduler.kube.port import PAGE_SIZE, Answer, ListPage, Patch, object_path
 from rescheduler.kube.requests import Request
 from rescheduler.kube.transport import Timeouts, Transport
 from rescheduler.model.kinds import POD, Kind
@@ -85,14 +85,16 @@ class Client:
 
     async def list_pages(
         self, kind: Kind[T], limit: int = PAGE_SIZE
-    ) -> AsyncGenerator[Page[T], None]:
+    ) -> AsyncGenerator[ListPage[T], None]:
         """See `ApiServer.list_pages`. No version is named, so the list is the latest there is."""
         token = ""
         while True:
             query = {"limit": str(limit)} | ({"continue": token} if token else {})
-            page = await self._read(Request("GET", kind.path, query), Page[kind.type])  # type: ignore[name-defined]
+            request = Request("GET", kind.path, query)
+            page = await self._read(request, Page[msgspec.Raw])
+            objects = decoded(page.items, kind.type, request)
+            yield ListPage(page.metadata.resource_version, len(page.items), objects)
             token = page.metadata.continue_token
-            yield page
             if not token:
                 return
 
@@ -258,6 +260,16 @@ class Client:
                 yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise failures.from_exception(request, self._transport.server, error) from error
+
+
+def decoded(raw: Iterable[msgspec.Raw], type: type[T], request: Request) -> Iterator[T]:
+    """The objects of a page, one after the other."""
+    decode = decoder_of(type).decode
+    try:
+        for each in raw:
+            yield decode(each)
+    except msgspec.DecodeError as error:
+        raise failures.from_body(request, error) from error
 
 
 def is_another(secret: Secret, rejected: Secret) -> bool:

@@ -146,8 +146,8 @@ class ListWatch(Generic[T]):
         self._table.begin_replace()
         async with aclosing(self._server.list_pages(self.kind, self._settings.page_size)) as pages:
             async for page in pages:
-                version = page.metadata.resource_version
-                for item in page.items:
+                version = page.resource_version
+                for item in page.objects:
                     self._tell(self._table.put(item))
         self._tell(self._table.finish_replace())
         self.lists += 1
@@ -198,13 +198,15 @@ class ListWatch(Generic[T]):
         self._tell(changes)
 
     def _tell(self, changes: Sequence[Change]) -> None:
+        if not self._subscribers:
+            return
         for change in changes:
             for subscriber in self._subscribers:
                 try:
                     subscriber(change)
                 except Exception:
                     # The table has the change already, and the other subscribers want it too.
-                    logger.exception("Failed to tell of a change", extra=change._asdict())
+                    logger.exception("Failed to tell of a change", extra={"change": change})
 
     def _note(self, error: ReschedulerError) -> None:
         """Remember a failure, and what follows from it."""

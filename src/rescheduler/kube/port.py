@@ -7,14 +7,13 @@ Errors are those of `rescheduler.errors`. A write that raises `OutcomeUnknown` m
 one that raises anything else has not.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from rescheduler.kube.events import WatchEvent, decoder_of
 from rescheduler.model.kinds import Kind
-from rescheduler.model.objects import Page
 
 T = TypeVar("T")
 
@@ -42,6 +41,19 @@ class Answer:
         return decoder_of(type).decode(self.body)
 
 
+@dataclass(frozen=True, slots=True)
+class ListPage(Generic[T]):
+    """One page of a list, and the version that the whole list shows.
+
+    Its objects are decoded one at a time, as they are taken: all of a page's objects together
+    are more than a processor's cache holds, and putting them away would take half as long again.
+    """
+
+    resource_version: str
+    count: int
+    objects: Iterator[T]
+
+
 def object_path(kind: Kind[Any], key: str, subresource: str = "") -> str:
     """The path of one object, named by `namespace/name` or by name."""
     namespace, _, name = key.rpartition("/")
@@ -61,7 +73,9 @@ class ApiServer(Protocol):
     anything msgspec can write as JSON.
     """
 
-    def list_pages(self, kind: Kind[T], limit: int = PAGE_SIZE) -> AsyncGenerator[Page[T], None]:
+    def list_pages(
+        self, kind: Kind[T], limit: int = PAGE_SIZE
+    ) -> AsyncGenerator[ListPage[T], None]:
         """All objects of a kind, in pages that show the same moment.
 
         `Gone` means that the server forgot that moment before the last page: start again.

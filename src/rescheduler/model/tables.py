@@ -7,8 +7,9 @@ for someone who looks at it. It is the same whether a file or an API server fill
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
+import msgspec
 import numpy as np
 
 from rescheduler.model.kinds import NODE, POD, Kind
@@ -21,7 +22,7 @@ from rescheduler.model.uids import Uids
 T = TypeVar("T")
 
 
-class Change(NamedTuple):
+class Change(msgspec.Struct, frozen=True, gc=False):
     """What happened to one object, from the point of view of someone who watches the table."""
 
     type: Literal["Added", "Modified", "Deleted"]
@@ -318,7 +319,10 @@ class PodTable(_TableBase[Pod]):
         self._template[row] = _UNUSED
 
     def _number_of_node(self, name: str) -> int:
-        return self._node_number.setdefault(name, len(self._node_number))
+        number = self._node_number.get(name)
+        if number is None:
+            number = self._node_number[name] = len(self._node_number)
+        return number
 
 
 def _taken(column: Any, dtype: Any, rows: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":

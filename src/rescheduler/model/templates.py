@@ -115,7 +115,11 @@ class Template(Part):
         return {resource: held.get(resource, 0) for resource in self.pod_requests}
 
 
-def shared_parts(pod: Pod) -> tuple[Any, ...]:
+Parts = tuple[Any, ...]
+_OWNER = Template.__struct_fields__.index("owner")
+
+
+def shared_parts(pod: Pod) -> Parts:
     """What `pod` shares with its replicas: the fields of its template, in their order."""
     metadata, spec = pod.metadata, pod.spec
     return (
@@ -174,10 +178,16 @@ def _differ(spec: PodSpec, statuses: tuple[ContainerStatus, ...]) -> bool:
     return False
 
 
+def _owner_uid(parts: Parts) -> str:
+    owner: OwnerReference | None = parts[_OWNER]
+    return "" if owner is None else owner.uid
+
+
 class PooledTemplate(NamedTuple):
-    """A template and what its pods ask for and hold."""
+    """A template, the parts it was made of, and what its pods ask for and hold."""
 
     template: Template
+    parts: Parts
     asked: dict[str, int]
     held: dict[str, int]
 
@@ -192,14 +202,17 @@ class TemplatePool:
         self._entries: list[PooledTemplate | None] = []
         self._users = array("q")
         self._free: list[int] = []
+        self._latest_of_owner: dict[str, int] = {}
 
     def acquire(self, pod: Pod) -> int:
         """The number of the template of `pod`, which now has one user more."""
         parts = shared_parts(pod)
-        digest = blake2b(self._encode(parts), digest_size=16).digest()
-        number = self._number_of.get(digest)
-        if number is None:
-            number = self._add(digest, Template(*parts))
+        # Most likely it is that of its owner's last pod, and comparing is quicker than digesting.
+        owner = _owner_uid(parts)
+        number = self._latest_of_owner.get(owner, -1)
+        if number < 0 or self[number].parts != parts:
+            number = self._find(parts)
+            self._latest_of_owner[owner] = number
         self._users[number] += 1
         return number
 
@@ -207,6 +220,9 @@ class TemplatePool:
         """One user less; the last one takes the template along."""
         self._users[number] -= 1
         if self._users[number] == 0:
+            owner = _owner_uid(self[number].parts)
+            if self._latest_of_owner.get(owner) == number:
+                del self._latest_of_owner[owner]
             del self._number_of[self._digests[number]]
             self._entries[number] = None
             self._free.append(number)
@@ -219,11 +235,18 @@ class TemplatePool:
     def __len__(self) -> int:
         return len(self._number_of)
 
-    def _add(self, digest: bytes, template: Template) -> int:
+    def _find(self, parts: Parts) -> int:
+        """The number of the template with these parts, new or not."""
+        digest = blake2b(self._encode(parts), digest_size=16).digest()
+        number = self._number_of.get(digest)
+        return self._add(digest, parts) if number is None else number
+
+    def _add(self, digest: bytes, parts: Parts) -> int:
         # Computed before anything is changed: a bad quantity leaves the pool as it was.
+        template = Template(*parts)
         asked = template.asked()
         held = asked if template.resize is None else template.held()
-        entry = PooledTemplate(template, asked, held)
+        entry = PooledTemplate(template, parts, asked, held)
         if self._free:
             number = self._free.pop()
             self._digests[number], self._entries[number] = digest, entry
