@@ -27,7 +27,7 @@ def modules_of(layer: str) -> list[Path]:
 
 
 def imported_by(module: Path) -> set[str]:
-    found = set()
+    found: set[str] = set()
     for node in ast.walk(ast.parse(module.read_text())):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
