@@ -3,23 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import msgspec
-
-from rescheduler.model.cluster import ClusterTables
-from rescheduler.model.kinds import KIND_BY_NAME
-from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.feasibility.judge import Judge, Refusals
 from testcluster.client import JsonObject
+from testcluster.snapshots import snapshot_of
 from tests.planning.feasibility.oracle import Verdict
-
-
-def snapshot_of(items: list[JsonObject]) -> Snapshot:
-    """The objects as they would be known after listing them."""
-    tables = ClusterTables()
-    for item in items:
-        kind = KIND_BY_NAME[item["kind"]]
-        tables.of(kind).put(msgspec.convert(item, kind.type))
-    return tables.snapshot()
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.planning.feasibility.judge import Judge
+from testcluster.snapshots import snapshot_of
 from tests.planning.feasibility.generated_clusters import (
     GeneratedCluster,
     generate_cluster,
     key_of,
 )
-from tests.planning.feasibility.judging import snapshot_of
 
 NODES, PODS = 8, 30
 EXAMPLES = 3000 if os.environ.get("EXHAUSTIVE") == "1" else 120

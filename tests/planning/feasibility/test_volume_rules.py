@@ -15,11 +15,9 @@ import subprocess
 from collections import Counter
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
-from rescheduler.model.cluster import ClusterTables
 from rescheduler.model.kinds import KIND_BY_NAME
 from rescheduler.model.objects import GcePersistentDisk, PersistentVolumeSpec
 from rescheduler.model.snapshot import Bools, Snapshot
@@ -32,6 +30,7 @@ from rescheduler.planning.feasibility.volumes import translated_handle
 from testcluster.build import ensure_binary
 from testcluster.builders import node, owner_reference, pod, uid_of
 from testcluster.client import JsonObject
+from testcluster.snapshots import snapshot_of
 
 SEEDS = range(int(os.environ.get("VOLUME_CLUSTERS", "60")))
 NODES = [f"n{number:02}" for number in range(12)]
@@ -591,14 +590,6 @@ def asked_of_oracle(items: list[JsonObject], *arguments: str) -> dict[str, JsonO
     )
     verdicts = [json.loads(line) for line in answer.stdout.splitlines()]
     return {verdict["pod"]: verdict for verdict in verdicts}
-
-
-def snapshot_of(items: list[JsonObject]) -> Snapshot:
-    tables = ClusterTables()
-    for item in items:
-        kind = KIND_BY_NAME[item["kind"]]
-        tables.of(kind).put(msgspec.convert(item, kind.type))
-    return tables.snapshot()
 
 
 class Rules:
