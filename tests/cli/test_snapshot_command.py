@@ -5,7 +5,6 @@ import gzip
 import json
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,10 +22,11 @@ Command = Callable[..., Result]
 
 
 @pytest.fixture
-def silent_server() -> Iterator[int]:
-    """A port that accepts connections and never answers."""
+def silent_server() -> Iterator[socket.socket]:
+    """A server that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
+        server.settimeout(20)
+        yield server
 
 
 def kubeconfig_for(directory: Path, port: int) -> Path:
@@ -148,16 +148,16 @@ def test_an_older_file_survives_a_failure(command: Command, tmp_path: Path) -> N
 
 
 def test_an_interrupt_ends_it_quietly_and_leaves_nothing(
-    start: Start, silent_server: int, tmp_path: Path
+    start: Start, silent_server: socket.socket, tmp_path: Path
 ) -> None:
-    kubeconfig = kubeconfig_for(tmp_path, silent_server)
+    kubeconfig = kubeconfig_for(tmp_path, silent_server.getsockname()[1])
     process = start("snapshot", "--kubeconfig", kubeconfig, "-o", tmp_path / "cluster.json")
-    deadline = time.monotonic() + 20
-    while len(list(tmp_path.iterdir())) == 1 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    connection, _ = silent_server.accept()
+    with connection:
+        assert connection.recv(1), "it asks for the first kind, and waits"
+        assert len(list(tmp_path.iterdir())) == 2, "there is a draft of the file"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (130, b"", b"")
     assert list(tmp_path.iterdir()) == [kubeconfig]
 
