@@ -62,3 +62,34 @@ def test_a_reader_that_has_seen_enough_is_no_error(start: Start) -> None:
         assert process.stderr is not None
         assert process.stderr.read() == b""
         assert process.wait(20) == 1
+
+
+def test_a_full_disk_is_told_in_a_line() -> None:
+    program = Path(sys.executable).with_name("rescheduler")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [program, "plan", "-s", CLUSTER], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr == b"rescheduler: standard output: No space left on device\n"
+
+
+def test_a_closed_standard_input_is_told_in_a_line() -> None:
+    program = Path(sys.executable).with_name("rescheduler")
+    done = subprocess.run(
+        f'"{program}" plan -s - <&-', shell=True, capture_output=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == b"rescheduler: standard input: it is closed; expected a file\n"
+
+
+def test_a_terminal_that_knows_no_unicode_gets_it_spelled_out() -> None:
+    program = Path(sys.executable).with_name("rescheduler")
+    done = subprocess.run(
+        [program, "plan", "-s", CLUSTER],
+        env={"PYTHONIOENCODING": "ascii", "PATH": ""},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.isascii()

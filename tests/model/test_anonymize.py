@@ -126,7 +126,7 @@ OBJECTS = [
         cpu="2",
         owner=DATABASE,
         labels={"scheduler.alpha.kubernetes.io/rescheduling": "disabled"},
-        annotations={"rescheduler.dev/move-cost": "2.5"},
+        annotations={"rescheduler.dev/handoff": "never"},
         volumes=[
             {"name": "acme-data", "persistentVolumeClaim": {"claimName": "acme-data-acme-db-0"}},
             {"name": "acme-scratch", "ephemeral": {"volumeClaimTemplate": {}}},
@@ -325,7 +325,7 @@ def test_what_has_a_meaning_of_its_own_stays(
     assert database["metadata"]["labels"] == {
         "scheduler.alpha.kubernetes.io/rescheduling": "disabled"
     }
-    assert database["metadata"]["annotations"] == {"rescheduler.dev/move-cost": "2.5"}
+    assert database["metadata"]["annotations"] == {"rescheduler.dev/handoff": "never"}
     maintained = find(renamed, "Node", anonymizer.name("acme-node-b"))
     assert maintained["metadata"]["labels"]["scheduler.alpha.kubernetes.io/maintenance"] == "true"
     assert maintained["status"]["allocatable"]["nvidia.com/gpu"] == "2"

@@ -75,7 +75,7 @@ def test_a_hot_node_is_relieved_until_it_is_below_the_threshold() -> None:
     plan = plan_for(objects, RELIEVING)
     assert [(move.source, move.target) for move in plan.moves] == [("a", "b")]
     assert plan.after.utilization["cpu"].maximum <= 0.8
-    assert "threshold is 80%" in plan.moves[0].reason
+    assert "threshold is 80.0%" in plan.moves[0].reason
 
 
 def test_a_node_under_maintenance_is_emptied_of_what_can_move() -> None:
@@ -111,6 +111,66 @@ def test_ten_pods_do_not_fit_one_hole() -> None:
     plan = plan_for(objects)
     assert len(plan.moves) == 2
     assert set(blockers(plan).values()) == {"NoNodeFits"}
+
+
+def test_a_handoff_leaves_the_spread_as_even_as_its_pod_asks_for() -> None:
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    objects = [
+        node("a", zone="x"),
+        node("b", zone="y"),
+        *replicas("web", "ab", topologySpreadConstraints=[spread]),
+        pod("shop/bare", on="a", cpu="5"),
+    ]
+    plan = plan_for(objects)
+    assert plan.moves == ()
+    assert blockers(plan)["shop/web-5d-0"] == "NoNodeFits"
+    assert any("PodTopologySpread" in each.detail for each in plan.blocked)
+
+
+def test_nodes_full_of_pods_that_stay_do_not_hide_those_that_can_be_relieved() -> None:
+    stuck = [node(f"n{number}", cpu="1") for number in range(12)]
+    bare = [pod(f"shop/bare-{number}", on=f"n{number}", cpu="1") for number in range(12)]
+    objects = [node("a", cpu="4"), node("b", cpu="8"), *stuck, *bare, *replicas("web", "aaaa")]
+    plan = plan_for(objects, RELIEVING)
+    assert [(move.source, move.target) for move in plan.moves] == [("a", "b")]
+    assert len(plan.blocked) == 12
+
+
+def test_no_node_is_pushed_above_a_threshold_to_relieve_another() -> None:
+    objects = [node("a"), node("b"), *replicas("web", "aaaaaaaa"), *replicas("api", "bbbbbb")]
+    plan = plan_for(objects, RELIEVING)
+    assert plan.moves == ()
+
+
+def test_relief_comes_before_balance() -> None:
+    both = Policy(
+        enabled_strategies=(StrategyName.RESOURCE_OPTIMIZATION, StrategyName.LOAD_BALANCING)
+    )
+    loaded = [pod("shop/memory", on="b", memory="24Gi")]
+    objects = [node("a"), node("b", cpu="32"), *loaded, *replicas("web", "aaaaaaa")]
+    plan = plan_for(objects, both)
+    assert plan.moves[0].strategy == "ResourceOptimization"
+
+
+def test_nodes_that_take_nothing_do_not_count_as_empty() -> None:
+    taint = {"key": "reserved", "effect": "NoSchedule"}
+    empty = [node("zero", cpu="0", memory="0"), node("kept", taints=[taint])]
+    plan = plan_for([node("a"), node("b"), *empty, *replicas("web", "aaabb")])
+    assert plan.moves == ()
+    assert "found the nodes in order" in plan.summary
+
+
+def test_a_node_left_with_its_own_pods_is_at_rest() -> None:
+    label = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
+    agent = pod("shop/agent-1", on="a", owner=daemonset("shop/agent"))
+    plan = plan_for([node("a", labels=label), node("b"), agent], MAINTENANCE)
+    assert plan.blocked == ()
+    assert "only pods that belong to their nodes are left there" in plan.summary
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ Exit codes: 0 done, also if there was nothing to do; 1 the API server could not 
 refused; 2 something that was given to us cannot be used; 130 interrupted.
 """
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -18,14 +19,28 @@ FAILED, BAD_INPUT = 1, 2
 
 def main() -> int:
     """Run the command line; the entry point of both programs."""
+    program = program_name(sys.argv[0])
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        code = run(program_name(sys.argv[0]), sys.argv[1:])
-        sys.stdout.flush()
+        code = run(program, sys.argv[1:])
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain when it flushes again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read our output has seen enough.
+        _drop_output()
         return FAILED
+    except OSError as error:
+        _drop_output()
+        print(f"{program}: standard output: {error.strerror}", file=sys.stderr)
+        return BAD_INPUT
     return code
+
+
+def _drop_output() -> None:
+    """Python would complain when it flushes again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def program_name(path: str) -> str:

@@ -8,6 +8,7 @@ import typer
 
 from rescheduler.cli.inputs import cluster_from, policy_in
 from rescheduler.cli.options import Context, Kubeconfig, PolicyFile, SnapshotFiles
+from rescheduler.cli.screen import console
 
 if TYPE_CHECKING:
     from rescheduler.model.snapshot import Snapshot
@@ -63,11 +64,9 @@ def show_one(
     if output is Output.JSON:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(explanation)).decode() + "\n")
         return
-    from rich.console import Console
-
     from rescheduler.cli.explain_view import show_explanation
 
-    show_explanation(explanation, Console(highlight=False))
+    show_explanation(explanation, console())
 
 
 def show_all(cluster: "Snapshot", with_old_pod: bool, output: Output) -> None:
@@ -81,11 +80,9 @@ def show_all(cluster: "Snapshot", with_old_pod: bool, output: Output) -> None:
         for acceptance in found:
             sys.stdout.write(msgspec.json.encode(acceptance).decode() + "\n")
         return
-    from rich.console import Console
-
     from rescheduler.cli.explain_view import show_acceptances
 
-    show_acceptances(found, Console(highlight=False))
+    show_acceptances(found, console())
 
 
 def row_of(cluster: "Snapshot", pod: str) -> int:

@@ -18,6 +18,8 @@ STANDARD = "-"
 def read_input(name: str) -> tuple[str, bytes]:
     """What to call a file in messages, and its content; `-` is standard input."""
     try:
+        if name == STANDARD and sys.stdin is None:
+            raise SettingsError("standard input: it is closed; expected a file")
         if name == STANDARD:
             return "standard input", sys.stdin.buffer.read()
         return name, Path(name).read_bytes()
@@ -40,7 +42,7 @@ def output_to(name: str) -> Iterator[BinaryIO]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise SettingsError(f"{error.filename or name}: {error.strerror or error}") from error
+        raise SettingsError(f"{name}: {error.strerror or error}") from error
 
 
 @contextmanager

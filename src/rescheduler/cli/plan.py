@@ -8,6 +8,7 @@ import typer
 
 from rescheduler.cli.inputs import cluster_from, policy_in
 from rescheduler.cli.options import Context, Kubeconfig, PolicyFile, SnapshotFiles
+from rescheduler.cli.screen import console
 
 if TYPE_CHECKING:
     from rescheduler.planning.plan import Plan
@@ -40,11 +41,9 @@ def plan(
 def show(plan: "Plan", output: Output) -> None:
     """Print a plan on standard output."""
     if output is Output.TABLE:
-        from rich.console import Console
-
         from rescheduler.cli.plan_view import show_plan
 
-        show_plan(plan, Console(highlight=False))
+        show_plan(plan, console())
     else:
         sys.stdout.write(plan_as_json(plan) if output is Output.JSON else plan_as_yaml(plan))
 

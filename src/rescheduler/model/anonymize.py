@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
+from rescheduler.model.kinds import KIND_BY_NAME
+
 JsonObject = dict[str, Any]
 
 WELL_KNOWN_DOMAINS = (
@@ -53,11 +55,8 @@ ZONE_SEPARATOR = "__"
 MEANINGFUL_KEYS = frozenset(
     (
         "cluster-autoscaler.kubernetes.io/safe-to-evict",
-        "controller.kubernetes.io/pod-deletion-cost",
         "karpenter.sh/do-not-disrupt",
         "rescheduler.dev/handoff",
-        "rescheduler.dev/move-cost",
-        "rescheduler.dev/node-cost",
         "scheduler.alpha.kubernetes.io/maintenance",
         "scheduler.alpha.kubernetes.io/migration-status",
         "scheduler.alpha.kubernetes.io/rescheduling",
@@ -157,7 +156,9 @@ class Anonymizer:
         group, _, version = reference.get("apiVersion", "").rpartition("/")
         if "." in group and not is_well_known(group):
             renamed["apiVersion"] = f"{self.name(group)}/{version}"
-            renamed["kind"] = self.name(reference["kind"])
+            # Others make DaemonSets and Jobs too, and planning treats them as such.
+            if reference["kind"] not in KIND_BY_NAME:
+                renamed["kind"] = self.name(reference["kind"])
         return renamed
 
 

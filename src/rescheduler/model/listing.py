@@ -253,7 +253,7 @@ def _document(content: Any, place: _Place) -> _Json | _Yaml:
         return _Json(content)
     except msgspec.ValidationError as error:
         start = bytes(content)[:LONGEST_VALUE].decode(errors="replace")
-        raise place.error(f"{start}: {EXPECTED}") from error
+        raise place.error(f"{' '.join(start.split())}: {EXPECTED}") from error
     except UnicodeDecodeError as error:
         raise place.error(f"{error.reason}: expected text encoded as UTF-8") from error
     except msgspec.DecodeError as error:

@@ -8,6 +8,7 @@ import numpy as np
 from rescheduler.labels import CONTROL_PLANE_ROLES, MAINTENANCE
 from rescheduler.model.resources import CPU, MEMORY, PODS
 from rescheduler.model.snapshot import Bools, Floats, Snapshot
+from rescheduler.planning.feasibility.taint_toleration import hard_taints
 
 MEASURED = (CPU, MEMORY, PODS)
 """What utilisation is told of, in the order of every utilisation array's last axis."""
@@ -26,9 +27,14 @@ class NodeLoad:
 
     @cached_property
     def capacity(self) -> Floats:
-        """What each node can give of each measured resource; never zero."""
+        """What each node can give of each measured resource.
+
+        A node that can give nothing of one counts as endless, so that nothing fills it and it is
+        never the fullest; it takes no pods anyway.
+        """
         columns = [self.snapshot.column(resource) for resource in MEASURED]
-        return np.maximum(self.snapshot.nodes.allocatable[:, columns], 1).astype(np.float64)
+        allocatable = self.snapshot.nodes.allocatable[:, columns].astype(np.float64)
+        return np.where(allocatable > 0, allocatable, np.inf)
 
     @cached_property
     def demand(self) -> Floats:
@@ -59,5 +65,12 @@ class NodeLoad:
             ],
             bool,
         )
-        usable = nodes.ready & ~nodes.unschedulable & ~self.under_maintenance & ~control_plane
-        return np.asarray(usable)
+        has_room = np.isfinite(self.capacity).all(axis=-1)
+        closed = nodes.unschedulable | self.under_maintenance | control_plane
+        return np.asarray(nodes.ready & has_room & ~closed)
+
+    @cached_property
+    def tainted(self) -> Bools:
+        """Nodes that most pods may not run on."""
+        nodes = self.snapshot.nodes.objects
+        return np.array([bool(hard_taints(node.spec.taints)) for node in nodes], bool)

@@ -45,6 +45,13 @@ class Objective:
             pressed |= strategy.pressed(utilization)
         return pressed
 
+    def avoids(self, utilization: Floats) -> Bools:
+        """Nodes that some strategy does not want to come to this utilisation."""
+        avoided = np.zeros(len(utilization), bool)
+        for strategy in self._strategies:
+            avoided |= strategy.avoids(utilization)
+        return avoided
+
     def strategy_behind(self, node: int, utilization: Floats) -> Strategy:
         """The most urgent strategy that wants pods to leave this node."""
         return next(each for each in self._strategies if each.pressed(utilization)[node])

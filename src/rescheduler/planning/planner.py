@@ -3,15 +3,18 @@
 All the planner may know is in the snapshot and the policy it is given; all it found out,
 including why it left a pod alone, is in the plan it returns.
 
-Every plan keeps one promise: stop after any of its moves, and no constraint is broken. Each move
-is judged with all earlier moves made and, for a handoff, with the old pod still there.
+Every plan keeps one promise: stop after any of its moves, and no constraint of a moved pod is
+broken. Each move is judged with all earlier moves made: its target must accept the pod once the
+old one is gone and, for a handoff, also while it is still there.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from rescheduler.model.objects import OwnerReference
 from rescheduler.model.snapshot import Bools, Floats, Snapshot
 from rescheduler.planning.assessment import assess
 from rescheduler.planning.feasibility.judge import Judge
@@ -23,7 +26,13 @@ from rescheduler.settings import Policy
 
 # Pods are looked for on the nodes that cost most; those further down have less to gain.
 _NODES_LOOKED_AT = 8
+# Pods on so many pressed nodes get a blocker; a plan that lists more is not read by anyone.
+_NODES_TOLD_OF = 100
 _LEAST_GAIN = 1e-9
+# Pods of which nobody expects that they move.
+_AT_HOME = ("DaemonSetPod", "StaticPod")
+# Gains this close to the best count as equal, and then the pod of lower priority goes.
+_ABOUT_AS_GOOD = 0.95
 
 
 def make_plan(snapshot: Snapshot, policy: Policy) -> Plan:
@@ -38,6 +47,16 @@ class _Candidate:
     pod: int
     template: int
     source: int
+
+
+@dataclass(frozen=True)
+class _Arrival:
+    """What happens to each node if a pod of some template comes to it."""
+
+    cost: Floats
+    """By how much its cost rises."""
+    avoided: Bools
+    """Whether some strategy does not want it there."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +78,7 @@ class _Planner:
         self._moves: list[Move] = []
         self._moved: set[int] = set()
         self._evicted_under: Counter[str] = Counter()
-        self._evicted_of: set[str] = set()
+        self._evicted_of: set[tuple[str, OwnerReference]] = set()
 
     def plan(self) -> Plan:
         before = assess(self._load, self._utilization, self._objective)
@@ -77,66 +96,82 @@ class _Planner:
     # ------------------------------------------------------------ finding the best move
 
     def _best_move(self) -> _Best | None:
-        best: _Best | None = None
+        """The move that gains most; among those about as good, the one of lowest priority."""
+        found = list(self._gainful_moves())
+        if not found:
+            return None
+        enough = _ABOUT_AS_GOOD * max(each.gain for each in found)
+        return min(
+            (each for each in found if each.gain >= enough),
+            key=lambda each: (self._priority(each.candidate), -each.gain),
+        )
+
+    def _gainful_moves(self) -> Iterator[_Best]:
+        """For each candidate the target that gains most, if it gains anything."""
         costs = self._objective.costs(self._utilization)
-        arriving: dict[int, Floats] = {}
+        arriving: dict[int, _Arrival] = {}
         for candidate in self._candidates(costs):
             template = candidate.template
             if template not in arriving:
-                arriving[template] = self._cost_of_arrival(template, costs)
-            targets = self._targets(candidate)
-            if not targets.any():
-                continue
-            cost = np.where(targets, arriving[template], np.inf)
+                arriving[template] = self._arrival_of(template, costs)
+            targets = self._targets(candidate, arriving[template])
+            cost = np.where(targets, arriving[template].cost, np.inf)
             target = int(cost.argmin())
             gain = self._gain_of_departure(candidate, costs) - float(cost[target])
-            if gain > _LEAST_GAIN and (best is None or self._is_better(candidate, gain, best)):
-                best = _Best(candidate, target, gain)
-        return best
+            if gain > _LEAST_GAIN:
+                yield _Best(candidate, target, gain)
 
-    def _is_better(self, candidate: _Candidate, gain: float, best: _Best) -> bool:
-        """More gain wins; where it is about the same, the pod of lower priority goes."""
-        if abs(gain - best.gain) <= 0.05 * best.gain:
-            templates = self._snapshot.templates
-            mine = templates[candidate.template].priority
-            other = templates[best.candidate.template].priority
-            if mine != other:
-                return mine < other
-        return gain > best.gain
+    def _priority(self, candidate: _Candidate) -> int:
+        return self._snapshot.templates[candidate.template].priority
 
     def _candidates(self, costs: Floats) -> list[_Candidate]:
-        """One movable pod per template and node, from the nodes that cost most."""
-        candidates: dict[tuple[int, int], _Candidate] = {}
+        """One movable pod per template and node, from the nodes that cost most and have any."""
+        candidates: list[_Candidate] = []
+        nodes_with_any = 0
         for node in self._pressed_nodes(costs):
+            movable: dict[int, _Candidate] = {}
             for pod in self._pods_on(node):
                 template = int(self._snapshot.pods.template[pod])
-                if (node, template) not in candidates and self._blocker(pod) is None:
-                    candidates[node, template] = _Candidate(pod, template, node)
-        return list(candidates.values())
+                if template not in movable and self._blocker(pod) is None:
+                    movable[template] = _Candidate(pod, template, node)
+            candidates += movable.values()
+            nodes_with_any += bool(movable)
+            if nodes_with_any == _NODES_LOOKED_AT:
+                break
+        return candidates
 
     def _pressed_nodes(self, costs: Floats) -> list[int]:
         pressed = np.flatnonzero(self._objective.pressed(self._utilization))
         costliest = pressed[np.argsort(-costs[pressed], kind="stable")]
-        return [int(node) for node in costliest[:_NODES_LOOKED_AT]]
+        return [int(node) for node in costliest]
 
     def _pods_on(self, node: int) -> list[int]:
         """Pods on the node that have not been moved yet: nothing is moved twice."""
         on_node = self._snapshot.pods.placed & (self._snapshot.pods.node == node)
         return [int(pod) for pod in np.flatnonzero(on_node) if int(pod) not in self._moved]
 
-    def _targets(self, candidate: _Candidate) -> Bools:
-        if self._movability.mode(candidate.template) == Mode.HANDOFF:
-            accepted = self._judge.accepted(candidate.template)
-        else:
-            accepted = self._judge.refusals_without(candidate.pod) == 0
-        targets = accepted & self._load.takes_pods
+    def _targets(self, candidate: _Candidate, arrival: _Arrival) -> Bools:
+        targets = self._accepting(candidate) & self._load.takes_pods
+        if not self._load.under_maintenance[candidate.source]:
+            targets &= ~arrival.avoided
         targets[candidate.source] = False
         return np.asarray(targets)
 
-    def _cost_of_arrival(self, template: int, costs: Floats) -> Floats:
-        """By how much each node's cost rises if a pod of this template comes."""
+    def _accepting(self, candidate: _Candidate) -> Bools:
+        """Nodes that accept the pod, at every moment of its move."""
+        template = self._snapshot.templates[candidate.template]
+        by_handoff = self._movability.mode(candidate.template) == Mode.HANDOFF
+        if by_handoff and not template.spread and template.affinity is None:
+            # Its going takes nothing away that its replacement asks for.
+            return self._judge.accepted(candidate.template)
+        accepting = self._judge.refusals_without(candidate.pod) == 0
+        if by_handoff:
+            accepting &= self._judge.accepted(candidate.template)
+        return np.asarray(accepting)
+
+    def _arrival_of(self, template: int, costs: Floats) -> _Arrival:
         then = self._utilization + self._load.demand[template] / self._load.capacity
-        return self._objective.costs(then) - costs
+        return _Arrival(self._objective.costs(then) - costs, self._objective.avoids(then))
 
     def _gain_of_departure(self, candidate: _Candidate, costs: Floats) -> float:
         """By how much the node's cost falls if the pod goes."""
@@ -170,7 +205,7 @@ class _Planner:
                 strategy=strategy.name,
                 mode=mode,
                 reason=f"{names[source]} has {why}; "
-                f"{names[target]} goes from {before:.0%} to {after:.0%}",
+                f"the load of {names[target]} goes from {before:.1%} to {after:.1%}",
                 gain=best.gain,
             )
         )
@@ -178,9 +213,9 @@ class _Planner:
     def _note_eviction(self, template: int) -> None:
         budgets = self._movability.budgets(template)
         self._evicted_under.update(budget.metadata.key for budget in budgets)
-        owner = self._snapshot.templates[template].owner
-        if owner is not None:
-            self._evicted_of.add(owner.uid)
+        evicted = self._snapshot.templates[template]
+        if evicted.owner is not None:
+            self._evicted_of.add((evicted.namespace, evicted.owner))
 
     # ------------------------------------------------------------ why the rest stayed
 
@@ -197,9 +232,9 @@ class _Planner:
             if self._evicted_under[budget.metadata.key] >= budget.status.disruptions_allowed:
                 name = budget.metadata.name
                 return Blocker("Budget", f"disruption budget {name} is used up by this plan")
-        owner = self._snapshot.templates[template].owner
-        if owner is not None and owner.uid in self._evicted_of:
-            return Blocker("OneAtATime", f"another pod of {owner.name} is evicted in this plan")
+        pod = self._snapshot.templates[template]
+        if pod.owner is not None and (pod.namespace, pod.owner) in self._evicted_of:
+            return Blocker("OneAtATime", f"another pod of {pod.owner.name} is evicted in this plan")
         return None
 
     def _blocked(self) -> list[Blocked]:
@@ -207,38 +242,51 @@ class _Planner:
         costs = self._objective.costs(self._utilization)
         return [
             Blocked(self._snapshot.pods.keys[pod], blocker.name, blocker.detail)
-            for node in self._pressed_nodes(costs)
+            for node in self._pressed_nodes(costs)[:_NODES_TOLD_OF]
             for pod in self._pods_on(node)
             if (blocker := self._blocker(pod) or self._why_no_target(pod, node, costs)).name
-            not in ("DaemonSetPod", "StaticPod")
+            not in _AT_HOME
         ]
 
     def _why_no_target(self, pod: int, node: int, costs: Floats) -> Blocker:
         template = int(self._snapshot.pods.template[pod])
         candidate = _Candidate(pod, template, node)
-        targets = self._targets(candidate)
+        arrival = self._arrival_of(template, costs)
+        targets = self._targets(candidate, arrival)
         if not targets.any():
             return self._why_refused(candidate)
-        if len(self._moves) >= self._limit:
-            return Blocker("MoveLimit", f"the plan has its {self._limit} moves already")
-        return Blocker("NoGain", "no node that would take it would be better off for it")
+        least_cost = float(arrival.cost[targets].min())
+        if self._gain_of_departure(candidate, costs) - least_cost <= _LEAST_GAIN:
+            return Blocker("NoGain", "no node that would take it would be better off for it")
+        return Blocker("MoveLimit", f"the plan has as many moves as allowed, {self._limit}")
 
     def _why_refused(self, candidate: _Candidate) -> Blocker:
+        """What keeps the pod from other nodes, while it runs or once it is gone."""
+        blocker = None
+        if self._movability.mode(candidate.template) == Mode.HANDOFF:
+            blocker = self._main_refusal(candidate)
+        if blocker is None:
+            with self._judge.without(candidate.pod):
+                blocker = self._main_refusal(candidate)
+        return blocker or Blocker("NoNodeFits", "it would be too much for every other node")
+
+    def _main_refusal(self, candidate: _Candidate) -> Blocker | None:
         """The rule that refuses most nodes, told with one of them."""
         refusals = self._judge.refusals(candidate.template)
         refusals[~self._load.takes_pods] = 0
         refusals[candidate.source] = 0
         refusing = refusals[refusals > 0]
         if not len(refusing):
-            return Blocker("NoNodeFits", "there is no other node for users' pods")
+            return None
         number = int(np.bincount(refusing).argmax())
-        example = int(np.flatnonzero(refusals == number)[0])
-        count = int((refusals == number).sum())
-        why = self._judge.rules[number - 1].reason(candidate.template, example)
+        rule = self._judge.rules[number - 1]
+        refused = np.flatnonzero(refusals == number)
+        example = int(refused[0])
         return Blocker(
             "NoNodeFits",
-            f"{self._judge.rules[number - 1].name} refuses {count} of {len(refusing)} nodes, "
-            f"{self._snapshot.nodes.names[example]} because {why}",
+            f"{rule.name} refuses {len(refused)} of {len(refusing)} nodes, "
+            f"{self._snapshot.nodes.names[example]} because "
+            f"{rule.reason(candidate.template, example)}",
         )
 
     def _summary(self, blocked: tuple[Blocked, ...]) -> str:
@@ -250,6 +298,8 @@ class _Planner:
             return f"Nothing to move: {self._objective.why_at_rest(self._utilization)}."
         if self._limit == 0:
             return "Nothing to move: maxReschedulePods is 0."
+        if not blocked:
+            return "Nothing to move: only pods that belong to their nodes are left there."
         counts = Counter(each.blocker for each in blocked).most_common(3)
         listed = ", ".join(f"{name} ({count})" for name, count in counts)
         return f"Nothing to move: every pod that should leave its node is blocked: {listed}."

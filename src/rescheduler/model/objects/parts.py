@@ -48,12 +48,7 @@ class Annotations(Part):
     )
     do_not_disrupt: str = msgspec.field(default="", name="karpenter.sh/do-not-disrupt")
     mirror: str = msgspec.field(default="", name="kubernetes.io/config.mirror")
-    deletion_cost: str = msgspec.field(
-        default="", name="controller.kubernetes.io/pod-deletion-cost"
-    )
     handoff: str = msgspec.field(default="", name="rescheduler.dev/handoff")
-    move_cost: str = msgspec.field(default="", name="rescheduler.dev/move-cost")
-    node_cost: str = msgspec.field(default="", name="rescheduler.dev/node-cost")
     default_storage_class: str = msgspec.field(
         default="", name="storageclass.kubernetes.io/is-default-class"
     )

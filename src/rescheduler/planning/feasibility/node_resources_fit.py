@@ -52,10 +52,6 @@ class NodeResourcesFit:
         """All pods of the snapshot at once, which is much faster than one by one."""
         self._free -= self._snapshot.requested.T
 
-    def free(self) -> Amounts:
-        """What is free, per node and resource."""
-        return self._free.T
-
 
 def _shortage(resource: str, asked: int, free: int) -> str:
     if resource == PODS:

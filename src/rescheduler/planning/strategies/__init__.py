@@ -27,6 +27,9 @@ class Strategy(Protocol):
     def cost(self, utilization: Floats, nodes: int | slice) -> Floats:
         """What it costs that these nodes, one or all, are so utilised."""
 
+    def avoids(self, utilization: Floats) -> Bools:
+        """Nodes that must not receive a pod if that would bring them to this utilisation."""
+
     def reason(self, node: int, utilization: Floats) -> str:
         """Why a pod should leave this node, with the numbers."""
 

@@ -2,7 +2,7 @@
 
 Load is the mean of CPU and memory utilisation. It acts when the fullest and the emptiest node
 are further apart than `imbalanceThreshold`, and then wants every node as close to the mean as
-possible.
+possible. Nodes with taints are left out: they are kept for certain pods, and may well be empty.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ class LoadBalancing:
     name = "LoadBalancing"
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
-        self._balanced = load.takes_pods
+        self._balanced = load.takes_pods & ~load.tainted
         self._threshold = policy.imbalance_threshold / 100
         loads = load_of(load.utilization)[self._balanced]
         self._mean = float(loads.mean()) if len(loads) else 0.0
@@ -38,4 +38,7 @@ class LoadBalancing:
 
     def reason(self, node: int, utilization: Floats) -> str:
         load = float(load_of(utilization[node]))
-        return f"load {load:.0%}, the mean is {self._mean:.0%}"
+        return f"load {load:.1%}, the mean is {self._mean:.1%}"
+
+    def avoids(self, utilization: Floats) -> Bools:
+        return np.zeros(len(utilization), bool)

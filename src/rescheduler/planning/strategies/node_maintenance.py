@@ -28,3 +28,6 @@ class NodeMaintenance:
 
     def reason(self, node: int, utilization: Floats) -> str:
         return f"the label {MAINTENANCE}=true"
+
+    def avoids(self, utilization: Floats) -> Bools:
+        return self._under_maintenance

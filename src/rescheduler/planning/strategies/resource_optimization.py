@@ -1,7 +1,7 @@
 """ResourceOptimization: no node above `cpuThreshold` or `memoryThreshold`.
 
-A node above either is relieved until it is below both; a node that would rise above one is a bad
-target for the same reason.
+A node above either is relieved until it is below both, and no node is pushed above one by a pod
+that comes from elsewhere.
 """
 
 import numpy as np
@@ -10,12 +10,12 @@ from rescheduler.model.snapshot import Bools, Floats
 from rescheduler.planning.load import NodeLoad
 from rescheduler.settings import Policy
 
-# Overload comes before balance: an overload of one point outweighs ten points of imbalance.
-_WEIGHT = 100.0
+# Overload comes before balance: a point of it outweighs any imbalance that two nodes can have.
+_WEIGHT = 1000.0
 
 
 class ResourceOptimization:
-    """The squared overload of each node."""
+    """The overload of each node, the worst the more so."""
 
     name = "ResourceOptimization"
 
@@ -27,11 +27,14 @@ class ResourceOptimization:
 
     def cost(self, utilization: Floats, nodes: int | slice) -> Floats:
         overload = np.maximum(utilization[..., :2] - self._thresholds, 0.0)
-        return np.asarray(_WEIGHT * (overload**2).sum(axis=-1))
+        return np.asarray(_WEIGHT * (overload + overload**2).sum(axis=-1))
 
     def reason(self, node: int, utilization: Floats) -> str:
         cpu, memory, _ = utilization[node]
         cpu_limit, memory_limit = self._thresholds
         if cpu > cpu_limit:
-            return f"CPU {cpu:.0%}, the threshold is {cpu_limit:.0%}"
-        return f"memory {memory:.0%}, the threshold is {memory_limit:.0%}"
+            return f"CPU {cpu:.1%}, the threshold is {cpu_limit:.1%}"
+        return f"memory {memory:.1%}, the threshold is {memory_limit:.1%}"
+
+    def avoids(self, utilization: Floats) -> Bools:
+        return self.pressed(utilization)
