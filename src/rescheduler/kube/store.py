@@ -84,8 +84,13 @@ class LiveStore:
             raise self._still_waiting() from error
 
     async def list_once(self) -> None:
-        """Read every kind once, without watching."""
-        await all_of([self._list(watch) for watch in self._watches])
+        """Read every kind once, without watching.
+
+        One after the other: reading is work for one processor, so pages of several kinds at the
+        same time would only take more memory.
+        """
+        for watch in self._watches:
+            await self._list(watch)
 
     def snapshot(self) -> Snapshot:
         """The cluster as it is known now."""

@@ -16,7 +16,8 @@ MEASURED = (CPU, MEMORY, PODS)
 
 def load_of(utilization: Floats) -> Floats:
     """One number for how loaded a node is: the mean of its CPU and memory utilisation."""
-    return np.asarray(utilization[..., :2].mean(axis=-1))
+    # Written out: a reduction over an axis of two is many times slower.
+    return np.asarray((utilization[..., 0] + utilization[..., 1]) / 2)
 
 
 @dataclass(frozen=True)

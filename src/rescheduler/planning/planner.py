@@ -29,6 +29,8 @@ _NODES_LOOKED_AT = 8
 # Pods on so many pressed nodes get a blocker; a plan that lists more is not read by anyone.
 _NODES_TOLD_OF = 100
 _LEAST_GAIN = 1e-9
+# A few hundred templates on 5,000 nodes take 20 MB.
+_ARRIVALS_REMEMBERED = 400
 # Pods of which nobody expects that they move.
 _AT_HOME = ("DaemonSetPod", "StaticPod")
 # Gains this close to the best count as equal, and then the pod of lower priority goes.
@@ -75,6 +77,8 @@ class _Planner:
         self._load = NodeLoad(snapshot)
         self._objective = Objective(self._load, policy)
         self._utilization: Floats = self._load.utilization.copy()
+        self._costs = self._objective.costs(self._utilization)
+        self._arrivals: dict[int, _Arrival] = {}
         self._moves: list[Move] = []
         self._moved: set[int] = set()
         self._evicted_under: Counter[str] = Counter()
@@ -108,27 +112,22 @@ class _Planner:
 
     def _gainful_moves(self) -> Iterator[_Best]:
         """For each candidate the target that gains most, if it gains anything."""
-        costs = self._objective.costs(self._utilization)
-        arriving: dict[int, _Arrival] = {}
-        for candidate in self._candidates(costs):
-            template = candidate.template
-            if template not in arriving:
-                arriving[template] = self._arrival_of(template, costs)
-            targets = self._targets(candidate, arriving[template])
-            cost = np.where(targets, arriving[template].cost, np.inf)
+        for candidate in self._candidates():
+            arrival = self._arrival_of(candidate.template)
+            cost = np.where(self._targets(candidate), arrival.cost, np.inf)
             target = int(cost.argmin())
-            gain = self._gain_of_departure(candidate, costs) - float(cost[target])
+            gain = self._gain_of_departure(candidate) - float(cost[target])
             if gain > _LEAST_GAIN:
                 yield _Best(candidate, target, gain)
 
     def _priority(self, candidate: _Candidate) -> int:
         return self._snapshot.templates[candidate.template].priority
 
-    def _candidates(self, costs: Floats) -> list[_Candidate]:
+    def _candidates(self) -> list[_Candidate]:
         """One movable pod per template and node, from the nodes that cost most and have any."""
         candidates: list[_Candidate] = []
         nodes_with_any = 0
-        for node in self._pressed_nodes(costs):
+        for node in self._pressed_nodes():
             movable: dict[int, _Candidate] = {}
             for pod in self._pods_on(node):
                 template = int(self._snapshot.pods.template[pod])
@@ -140,9 +139,10 @@ class _Planner:
                 break
         return candidates
 
-    def _pressed_nodes(self, costs: Floats) -> list[int]:
+    def _pressed_nodes(self) -> list[int]:
+        """Nodes that pods should leave, the costliest first."""
         pressed = np.flatnonzero(self._objective.pressed(self._utilization))
-        costliest = pressed[np.argsort(-costs[pressed], kind="stable")]
+        costliest = pressed[np.argsort(-self._costs[pressed], kind="stable")]
         return [int(node) for node in costliest]
 
     def _pods_on(self, node: int) -> list[int]:
@@ -150,10 +150,10 @@ class _Planner:
         on_node = self._snapshot.pods.placed & (self._snapshot.pods.node == node)
         return [int(pod) for pod in np.flatnonzero(on_node) if int(pod) not in self._moved]
 
-    def _targets(self, candidate: _Candidate, arrival: _Arrival) -> Bools:
+    def _targets(self, candidate: _Candidate) -> Bools:
         targets = self._accepting(candidate) & self._load.takes_pods
         if not self._load.under_maintenance[candidate.source]:
-            targets &= ~arrival.avoided
+            targets &= ~self._arrival_of(candidate.template).avoided
         targets[candidate.source] = False
         return np.asarray(targets)
 
@@ -169,15 +169,23 @@ class _Planner:
             accepting &= self._judge.accepted(candidate.template)
         return np.asarray(accepting)
 
-    def _arrival_of(self, template: int, costs: Floats) -> _Arrival:
-        then = self._utilization + self._load.demand[template] / self._load.capacity
-        return _Arrival(self._objective.costs(then) - costs, self._objective.avoids(then))
+    def _arrival_of(self, template: int) -> _Arrival:
+        arrival = self._arrivals.get(template)
+        if arrival is None:
+            then = self._utilization + self._load.demand[template] / self._load.capacity
+            rise = self._objective.costs(then) - self._costs
+            arrival = _Arrival(rise, self._objective.avoids(then))
+            if len(self._arrivals) == _ARRIVALS_REMEMBERED:
+                self._arrivals.clear()
+            self._arrivals[template] = arrival
+        return arrival
 
-    def _gain_of_departure(self, candidate: _Candidate, costs: Floats) -> float:
+    def _gain_of_departure(self, candidate: _Candidate) -> float:
         """By how much the node's cost falls if the pod goes."""
         share = self._load.demand[candidate.template] / self._load.capacity[candidate.source]
         left = self._utilization[candidate.source] - share
-        return float(costs[candidate.source] - self._objective.cost(left, candidate.source))
+        now = float(self._costs[candidate.source])
+        return now - self._objective.cost(left, candidate.source)
 
     # ------------------------------------------------------------ making it
 
@@ -193,6 +201,8 @@ class _Planner:
         before = float(load_of(self._utilization[target]))
         self._utilization[source] -= demand / self._load.capacity[source]
         self._utilization[target] += demand / self._load.capacity[target]
+        self._costs = self._objective.costs(self._utilization)
+        self._arrivals.clear()
         after = float(load_of(self._utilization[target]))
         mode = self._movability.mode(template)
         if mode == Mode.EVICT:
@@ -239,24 +249,22 @@ class _Planner:
 
     def _blocked(self) -> list[Blocked]:
         """A blocker for every pod that stayed on a node it should leave."""
-        costs = self._objective.costs(self._utilization)
         return [
             Blocked(self._snapshot.pods.keys[pod], blocker.name, blocker.detail)
-            for node in self._pressed_nodes(costs)[:_NODES_TOLD_OF]
+            for node in self._pressed_nodes()[:_NODES_TOLD_OF]
             for pod in self._pods_on(node)
-            if (blocker := self._blocker(pod) or self._why_no_target(pod, node, costs)).name
+            if (blocker := self._blocker(pod) or self._why_no_target(pod, node)).name
             not in _AT_HOME
         ]
 
-    def _why_no_target(self, pod: int, node: int, costs: Floats) -> Blocker:
+    def _why_no_target(self, pod: int, node: int) -> Blocker:
         template = int(self._snapshot.pods.template[pod])
         candidate = _Candidate(pod, template, node)
-        arrival = self._arrival_of(template, costs)
-        targets = self._targets(candidate, arrival)
+        targets = self._targets(candidate)
         if not targets.any():
             return self._why_refused(candidate)
-        least_cost = float(arrival.cost[targets].min())
-        if self._gain_of_departure(candidate, costs) - least_cost <= _LEAST_GAIN:
+        least_cost = float(self._arrival_of(template).cost[targets].min())
+        if self._gain_of_departure(candidate) - least_cost <= _LEAST_GAIN:
             return Blocker("NoGain", "no node that would take it would be better off for it")
         return Blocker("MoveLimit", f"the plan has as many moves as allowed, {self._limit}")
 

@@ -20,21 +20,22 @@ class ResourceOptimization:
     name = "ResourceOptimization"
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
-        self._thresholds = np.array([policy.cpu_threshold, policy.memory_threshold]) / 100
+        self._cpu, self._memory = policy.cpu_threshold / 100, policy.memory_threshold / 100
 
     def pressed(self, utilization: Floats) -> Bools:
-        return np.asarray((utilization[..., :2] > self._thresholds).any(axis=-1))
+        too_much_cpu = utilization[..., 0] > self._cpu
+        return np.asarray(too_much_cpu | (utilization[..., 1] > self._memory))
 
     def cost(self, utilization: Floats, nodes: int | slice) -> Floats:
-        overload = np.maximum(utilization[..., :2] - self._thresholds, 0.0)
-        return np.asarray(_WEIGHT * (overload + overload**2).sum(axis=-1))
+        cpu = np.maximum(utilization[..., 0] - self._cpu, 0.0)
+        memory = np.maximum(utilization[..., 1] - self._memory, 0.0)
+        return np.asarray(_WEIGHT * (cpu + cpu**2 + memory + memory**2))
 
     def reason(self, node: int, utilization: Floats) -> str:
         cpu, memory, _ = utilization[node]
-        cpu_limit, memory_limit = self._thresholds
-        if cpu > cpu_limit:
-            return f"CPU {cpu:.1%}, the threshold is {cpu_limit:.1%}"
-        return f"memory {memory:.1%}, the threshold is {memory_limit:.1%}"
+        if cpu > self._cpu:
+            return f"CPU {cpu:.1%}, the threshold is {self._cpu:.1%}"
+        return f"memory {memory:.1%}, the threshold is {self._memory:.1%}"
 
     def avoids(self, utilization: Floats) -> Bools:
         return self.pressed(utilization)
