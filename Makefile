@@ -24,7 +24,7 @@ install: $(RUNTIME) ## put the commands `rescheduler` and `kubectl-reschedule` i
 demo: $(RUNTIME) ## plan for an uneven example cluster, drawn in the terminal
 	@$(BIN)/rescheduler plan --snapshot examples/uneven-cluster.yaml --policy examples/policy.yaml
 
-test: $(DEV) ## run all tests (the first run builds the test cluster, about 7 minutes on 2 cores)
+test: $(DEV) ## run all tests (the first run builds the test cluster, about 9 minutes on 2 cores)
 	@$(BIN)/python -m testcluster build
 	@$(BIN)/python -m pytest
 
