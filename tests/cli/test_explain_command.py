@@ -101,6 +101,9 @@ def test_all_bound_and_unfinished_pods_get_a_line_each(
         (["shop/done"], "it has finished"),
         ([], "expected either a pod or --all"),
         (["shop/bare", "--all"], "expected either a pod or --all"),
+        (["--all", "-p", "policy.yaml"], "--all asks nodes only"),
+        (["shop/bare", "-s", "-", "-s", "-"], "can be read only once"),
+        (["shop/bare", "-s", "-", "-p", "-"], "can be read only once"),
     ],
 )
 def test_a_pod_that_cannot_be_explained_is_named(

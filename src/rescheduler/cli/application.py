@@ -9,7 +9,7 @@ from rescheduler.cli.plan import plan
 from rescheduler.cli.snapshot import snapshot
 
 application = typer.Typer(
-    help="Moves running Kubernetes pods to better nodes, without anyone noticing.",
+    help="Shows which running Kubernetes pods would be better off on another node, and why.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rescheduler.cli.inputs import cluster_from, policy_in
+from rescheduler.cli.inputs import cluster_from, policy_in, refuse_second_use_of_stdin
 from rescheduler.cli.options import Context, Kubeconfig, PolicyFile, SnapshotFiles
 from rescheduler.cli.screen import console
 
@@ -24,7 +24,7 @@ class Output(StrEnum):
 
 def explain(
     pod: Annotated[
-        str | None, typer.Argument(metavar="[POD]", help="The pod, as NAMESPACE/NAME or NAME.")
+        str | None, typer.Argument(metavar="POD", help="The pod, as NAMESPACE/NAME or NAME.")
     ] = None,
     all_pods: Annotated[
         bool, typer.Option("--all", help="Every pod on a node; as JSON, a line each.")
@@ -44,6 +44,9 @@ def explain(
     """Show what the scheduler would say of every node for a pod, and whether it may be moved."""
     if (pod is None) != all_pods:
         raise typer.BadParameter("expected either a pod or --all", param_hint="POD")
+    if all_pods and policy:
+        raise typer.BadParameter("--all asks nodes only, not the policy", param_hint="--policy")
+    refuse_second_use_of_stdin(snapshot, policy)
     rules = policy_in(policy)
     cluster = cluster_from(snapshot, kubeconfig, context)
     if pod is None:

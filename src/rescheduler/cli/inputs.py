@@ -5,11 +5,19 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rescheduler.cli.files import read_input
+from rescheduler.cli.files import STANDARD, read_input
 
 if TYPE_CHECKING:
     from rescheduler.model.snapshot import Snapshot
     from rescheduler.settings import Policy
+
+
+def refuse_second_use_of_stdin(files: list[str] | None, policy: str | None) -> None:
+    """Standard input can be read once: a second reader would find it empty."""
+    if [*(files or ()), policy].count(STANDARD) > 1:
+        raise typer.BadParameter(
+            "standard input (-) can be read only once", param_hint="--snapshot"
+        )
 
 
 def policy_in(file: str | None) -> "Policy":

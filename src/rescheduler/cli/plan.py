@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rescheduler.cli.inputs import cluster_from, policy_in
+from rescheduler.cli.inputs import cluster_from, policy_in, refuse_second_use_of_stdin
 from rescheduler.cli.options import Context, Kubeconfig, PolicyFile, SnapshotFiles
 from rescheduler.cli.screen import console
 
@@ -32,6 +32,7 @@ def plan(
     context: Context = None,
 ) -> None:
     """Show which pods would be moved, where to, and why. Nothing is changed."""
+    refuse_second_use_of_stdin(snapshot, policy)
     from rescheduler.planning.planner import make_plan
 
     rules = policy_in(policy)

@@ -44,7 +44,7 @@ UNKNOWN_NODE = -2
 """The pod is bound to a node that is not there: it was just deleted, or is not known yet."""
 
 PHASES = ("", "Pending", "Running", "Succeeded", "Failed", "Unknown")
-PENDING, RUNNING, SUCCEEDED, FAILED = 1, 2, 3, 4
+RUNNING, SUCCEEDED, FAILED = (PHASES.index(name) for name in ("Running", "Succeeded", "Failed"))
 
 
 @dataclass(frozen=True, eq=False)
