@@ -51,12 +51,14 @@ WELL_KNOWN_NAMES = frozenset(
 # A volume's zone label may hold several zones.
 ZONE_SEPARATOR = "__"
 
-# Labels and annotations whose values are words with a meaning, not names.
+# Labels and annotations whose values are words with a meaning or numbers, not names.
 MEANINGFUL_KEYS = frozenset(
     (
         "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "karpenter.sh/do-not-disrupt",
         "rescheduler.dev/handoff",
+        "rescheduler.dev/move-cost",
+        "rescheduler.dev/node-cost",
         "scheduler.alpha.kubernetes.io/maintenance",
         "scheduler.alpha.kubernetes.io/migration-status",
         "scheduler.alpha.kubernetes.io/rescheduling",

@@ -2,27 +2,25 @@
 
 import numpy as np
 
-from rescheduler.model.snapshot import Floats
+from rescheduler.model.snapshot import Floats, Ints
 from rescheduler.planning.load import NodeLoad
-from rescheduler.planning.objective import Objective
 from rescheduler.planning.plan import Assessment, Spread
 
 _TOLD = ("cpu", "memory")
-_ONE_POD = 0.5
 
 
-def assess(load: NodeLoad, utilization: Floats, objective: Objective) -> Assessment:
-    """How utilisation lies over all nodes, and what that is worth to the objective."""
-    names = load.snapshot.nodes.names
-    told = {resource: utilization[:, column] for column, resource in enumerate(_TOLD)}
-    pods = utilization[:, 2] * load.capacity[:, 2]
+def assess(load: NodeLoad, used: Floats, in_use: Ints, objective: float) -> Assessment:
+    """How utilisation lies over all nodes; `in_use` are each node's pods that are not its own."""
+    utilization = load.utilization(used)
+    told = dict(zip(_TOLD, utilization, strict=False))
+    cpu, memory = (values.tolist() for values in told.values())
     return Assessment(
         utilization={resource: _spread(values) for resource, values in told.items()},
-        nodes_in_use=int((pods - _daemon_pods(load) > _ONE_POD).sum()),
-        objective=objective.value(utilization),
+        nodes_in_use=int((in_use > 0).sum()),
+        objective=objective,
         per_node={
-            name: {resource: float(values[row]) for resource, values in told.items()}
-            for row, name in enumerate(names)
+            name: {"cpu": of_cpu, "memory": of_memory}
+            for name, of_cpu, of_memory in zip(load.snapshot.nodes.names, cpu, memory, strict=True)
         },
     )
 
@@ -38,17 +36,17 @@ def _spread(values: Floats) -> Spread:
     )
 
 
-def _daemon_pods(load: NodeLoad) -> Floats:
-    """Pods that are on a node because it is there, which does not put it to use."""
+def pods_in_use(load: NodeLoad) -> Ints:
+    """How many pods put each node to use: those that are not there because it is there."""
     snapshot = load.snapshot
-    by_template = np.array(
+    belongs = np.array(
         [
-            template.owner is not None and template.owner.kind in ("DaemonSet", "Node")
-            for template in snapshot.templates
+            each.owner is not None and each.owner.kind in ("DaemonSet", "Node")
+            for each in snapshot.templates
         ],
         bool,
     )
     pods = snapshot.pods
     rows = np.flatnonzero(pods.placed)
-    nodes = pods.node[rows[by_template[pods.template[rows]]]]
-    return np.bincount(nodes, minlength=len(snapshot.nodes)).astype(np.float64)
+    nodes = pods.node[rows[~belongs[pods.template[rows]]]]
+    return np.bincount(nodes, minlength=len(snapshot.nodes)).astype(np.int32)

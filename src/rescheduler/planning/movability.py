@@ -1,56 +1,76 @@
 """May this pod be moved at all? Nothing in the way, or the blocker.
 
 What a node would say to the pod is the judge's business; here is what the pod, its owner, its
-budgets and the policy say. Blockers are checked from the lasting (it is a DaemonSet's) to the
-passing (its budget allows nothing right now), so the first one found is the most telling.
+budgets, its past and the policy say. Blockers are checked from the lasting (it is a DaemonSet's) to
+the passing (its budget allows nothing right now), so the first one found is the most telling.
+
+What replicas share is checked once for their template, and what they do not share is in columns,
+so that asking for all pods at once is hardly more work than asking for one.
 """
 
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
-from rescheduler.labels import RESCHEDULING
-from rescheduler.model.objects import Deployment, PodDisruptionBudget
+import numpy as np
+
+from rescheduler.model.objects import PodDisruptionBudget
 from rescheduler.model.selectors import selects
-from rescheduler.model.snapshot import RUNNING, Snapshot
-from rescheduler.model.templates import Template
+from rescheduler.model.snapshot import RUNNING, Bools, Floats, Snapshot
+from rescheduler.planning.blocker import Blocker
+from rescheduler.planning.circumstances import NOTHING_SPECIAL, Circumstances, InFlight
+from rescheduler.planning.history import Memory, Pause, time_in_words
+from rescheduler.planning.lasting import LastingBlockers
+from rescheduler.planning.modes import Modes
 from rescheduler.planning.plan import Mode
+from rescheduler.planning.workloads import Workloads
 from rescheduler.settings import Policy
 
-_SYSTEM_PRIORITY = 2_000_000_000
-_HANDOFF_OWNERS = ("ReplicaSet", "ReplicationController")
-_SINGLE_WRITER = {"ReadWriteOnce", "ReadWriteOncePod"}
+__all__ = ["Blocker", "Movability"]
 
 
-class Blocker(NamedTuple):
-    """Why a pod must stay: a name to count by, and a sentence for people."""
+class _Hindrance(NamedTuple):
+    """Something that keeps some pods where they are for the moment, and how to say so of one."""
 
-    name: str
-    detail: str
+    holds: Bools
+    blocker: Callable[[int], Blocker]
 
 
 class Movability:
     """What stands in the way of moving each pod of a snapshot, and how it would be moved."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
+    def __init__(
+        self, snapshot: Snapshot, policy: Policy, circumstances: Circumstances = NOTHING_SPECIAL
+    ) -> None:
+        self.workloads = Workloads(snapshot)
         self._snapshot = snapshot
         self._policy = policy
-        self._of_template: dict[int, Blocker | None] = {}
-        self._modes: dict[int, Mode] = {}
+        self._circumstances = circumstances
+        self._modes = Modes(snapshot, self.workloads)
         self._budgets_of: dict[int, list[PodDisruptionBudget]] = {}
+
+    @cached_property
+    def movable(self) -> Bools:
+        """For each pod whether `blocker` finds nothing."""
+        free = np.array([blocker is None for blocker in self._lasting], bool)
+        movable: Bools = free[self._snapshot.pods.template]
+        for hindrance in self._hindrances:
+            movable &= ~hindrance.holds
+        movable.flags.writeable = False
+        return movable
 
     def blocker(self, pod: int) -> Blocker | None:
         """The first thing that keeps the pod where it is, or None if it may be moved."""
-        template = int(self._snapshot.pods.template[pod])
-        if template not in self._of_template:
-            self._of_template[template] = self._lasting_blocker(self._snapshot.templates[template])
-        return self._of_template[template] or self._passing_blocker(pod, template)
+        lasting = self._lasting[int(self._snapshot.pods.template[pod])]
+        if lasting is not None:
+            return lasting
+        return next((each.blocker(pod) for each in self._hindrances if each.holds[pod]), None)
 
     def mode(self, template: int) -> Mode:
         """The gentlest way to move pods of this template."""
-        if template not in self._modes:
-            must_evict = self._why_not_handoff(self._snapshot.templates[template])
-            self._modes[template] = Mode.EVICT if must_evict else Mode.HANDOFF
-        return self._modes[template]
+        return self._modes.gentlest(template)
 
     def budgets(self, template: int) -> list[PodDisruptionBudget]:
         """The disruption budgets that cover pods of this template."""
@@ -58,77 +78,120 @@ class Movability:
             pods = self._snapshot.templates[template]
             self._budgets_of[template] = [
                 budget
-                for budget in self._snapshot.budgets.values()
-                if budget.metadata.namespace == pods.namespace
-                and selects(budget.spec.selector, pods.labels)
+                for budget in self._budgets_in.get(pods.namespace, ())
+                if selects(budget.spec.selector, pods.labels)
             ]
         return self._budgets_of[template]
 
-    # ------------------------------------------------------------ what the template says
+    def replicas(self, template: int) -> int:
+        """How many pods the owner of this template wants or, if that is not known, has."""
+        return self.workloads.replicas[template]
 
-    def _lasting_blocker(self, pod: Template) -> Blocker | None:
-        return (
-            self._blocked_by_nature(pod)
-            or self._blocked_by_policy(pod)
-            or self._blocked_by_wish(pod)
-            or self._blocked_by_owner(pod)
-        )
+    @cached_property
+    def in_flight(self) -> dict[int, InFlight]:
+        """The pods that are being migrated and are still there, by their row."""
+        rows = ((self._row_of(each.pod), each) for each in self._circumstances.in_flight)
+        return {row: each for row, each in rows if row is not None}
 
-    def _blocked_by_nature(self, pod: Template) -> Blocker | None:
-        if pod.owner is not None and pod.owner.kind == "DaemonSet":
-            return Blocker("DaemonSetPod", f"DaemonSet {pod.owner.name} wants it on its node")
-        if pod.annotations.mirror or (pod.owner is not None and pod.owner.kind == "Node"):
-            return Blocker("StaticPod", "its node runs it from a file")
-        if pod.resource_claims:
-            return Blocker("ResourceClaims", "it holds devices through resource claims")
-        return None
-
-    def _blocked_by_policy(self, pod: Template) -> Blocker | None:
-        if pod.namespace in self._policy.excluded_namespaces:
-            return Blocker("ExcludedNamespace", f"namespace {pod.namespace} is excluded")
-        if pod.priority >= _SYSTEM_PRIORITY:
-            name = pod.priority_class_name or f"priority {pod.priority}"
-            return Blocker("SystemPod", f"{name} marks it as part of the system")
-        selector = self._policy.excluded_pod_selector
-        if selector is not None and selects(selector, pod.labels):
-            return Blocker("ExcludedBySelector", "the policy's excludedPodSelector matches it")
-        return None
-
-    def _blocked_by_wish(self, pod: Template) -> Blocker | None:
-        if pod.labels.get(RESCHEDULING) == "disabled":
-            return Blocker("ReschedulingDisabled", f"its label {RESCHEDULING} says so")
-        if pod.annotations.safe_to_evict == "false":
-            return Blocker("NotSafeToEvict", "its annotation safe-to-evict is false")
-        if pod.annotations.do_not_disrupt == "true":
-            return Blocker("DoNotDisrupt", "its annotation karpenter.sh/do-not-disrupt is true")
-        return None
-
-    def _blocked_by_owner(self, pod: Template) -> Blocker | None:
-        if pod.owner is None:
-            return Blocker("BarePod", "no controller would bring it back")
-        if pod.owner.kind == "Job":
-            return Blocker("JobPod", f"moving it would start the work of {pod.owner.name} anew")
-        if any(volume.host_path is not None for volume in pod.volumes):
-            return Blocker("LocalStorage", "it uses a directory of its node (hostPath)")
-        if any(volume.empty_dir is not None for volume in pod.volumes):
-            return Blocker("LocalStorage", "its emptyDir would be lost")
-        return None
+    @cached_property
+    def _lasting(self) -> list[Blocker | None]:
+        """What keeps the pods of each template where they are for good."""
+        blockers = LastingBlockers(self._snapshot, self._policy, self.workloads, self._modes)
+        return [blockers.blocker(each) for each in range(len(self._snapshot.templates))]
 
     # ------------------------------------------------------------ what the moment says
 
-    def _passing_blocker(self, pod: int, template: int) -> Blocker | None:
+    @cached_property
+    def _hindrances(self) -> list[_Hindrance]:
         pods = self._snapshot.pods
-        if pods.deleting[pod]:
-            return Blocker("BeingDeleted", "it is on its way out")
-        if pods.node[pod] < 0:
-            return Blocker("NotScheduled", "it is on no node yet")
-        if pods.phase[pod] != RUNNING:
-            return Blocker("NotRunning", "it is not running yet")
-        if not pods.ready[pod]:
-            return Blocker("NotReady", "it is not Ready, so something is wrong already")
-        if self.mode(template) == Mode.EVICT:
-            return self._blocked_by_budget(template)
-        return None
+        wrong = "it is not Ready, so something is wrong already"
+        return [
+            _Hindrance(self._rows(self.in_flight), self._being_migrated),
+            _always(pods.deleting, "BeingDeleted", "it is on its way out"),
+            _always(pods.node < 0, "NotScheduled", "it is on no node yet"),
+            _always(pods.phase != RUNNING, "NotRunning", "it is not running yet"),
+            _always(~pods.ready, "NotReady", wrong),
+            _Hindrance(self._ages < self._policy.min_pod_age_seconds, self._too_young),
+            _Hindrance(self._rows(self._pauses), self._recently_moved),
+            _Hindrance(self._must_not_be_evicted[pods.template], self._why_not_evicted),
+        ]
+
+    def _rows(self, rows: dict[int, InFlight] | dict[int, Pause]) -> Bools:
+        marked = np.zeros(len(self._snapshot.pods), bool)
+        marked[list(rows)] = True
+        return marked
+
+    def _being_migrated(self, pod: int) -> Blocker:
+        target = self.in_flight[pod].target
+        return Blocker("BeingMigrated", f"it is on its way to {target} already")
+
+    def _too_young(self, pod: int) -> Blocker:
+        age = time_in_words(float(self._ages[pod]))
+        least = time_in_words(self._policy.min_pod_age_seconds)
+        return Blocker("TooYoung", f"it is {age} old, younger than minPodAge ({least})")
+
+    def _recently_moved(self, pod: int) -> Blocker:
+        detail = self._pauses[pod].in_words(self._circumstances.now)
+        return Blocker("RecentlyMoved", detail)
+
+    @cached_property
+    def _ages(self) -> Floats:
+        """In seconds; not a number, and so younger than nothing, where it is not known."""
+        # The server's clock may be a little ahead of ours.
+        return np.maximum(self._circumstances.now - self._snapshot.pods.created, 0.0)
+
+    @cached_property
+    def _pauses(self) -> dict[int, Pause]:
+        """Pods that past moves let rest, by their row."""
+        memory = Memory(self._circumstances.history, self._circumstances.now)
+        subjects = memory.subjects
+        if not subjects:
+            return {}
+        names, pods = self.workloads.names, self._snapshot.pods
+        concerned = np.array([name in subjects for name in names], bool)
+        rows = set(np.flatnonzero(concerned[pods.template]).tolist())
+        rows.update(row for each in subjects if (row := self._row_of(each)) is not None)
+        nodes = self._snapshot.nodes.names
+        pauses = {}
+        for row in rows:
+            subject = names[int(pods.template[row])] or pods.keys[row]
+            node = int(pods.node[row])
+            pause = memory.pause(subject, nodes[node] if node >= 0 else "")
+            if pause is not None:
+                pauses[row] = pause
+        return pauses
+
+    def _row_of(self, key: str) -> int | None:
+        keys = self._snapshot.pods.keys
+        row = bisect_left(keys, key)
+        return row if row < len(keys) and keys[row] == key else None
+
+    # ------------------------------------------------------------ whether it may be evicted
+
+    @cached_property
+    def _must_not_be_evicted(self) -> Bools:
+        return np.array(
+            [
+                # A template that stays anyway need not be asked about.
+                lasting is None and self._eviction_blocker(template) is not None
+                for template, lasting in enumerate(self._lasting)
+            ],
+            bool,
+        )
+
+    def _why_not_evicted(self, pod: int) -> Blocker:
+        blocker = self._eviction_blocker(int(self._snapshot.pods.template[pod]))
+        assert blocker is not None, "asked only for pods that must not be evicted"
+        return blocker
+
+    def _eviction_blocker(self, template: int) -> Blocker | None:
+        if self.mode(template) != Mode.EVICT:
+            return None
+        owner = self._snapshot.templates[template].owner
+        # A Job's pod serves nobody meanwhile.
+        if self.replicas(template) <= 1 and owner is not None and owner.kind != "Job":
+            return Blocker("SingleReplica", f"moving it would leave none of {owner.name}")
+        return self._blocked_by_budget(template)
 
     def _blocked_by_budget(self, template: int) -> Blocker | None:
         budgets = self.budgets(template)
@@ -140,45 +203,13 @@ class Movability:
             return Blocker("Budget", f"disruption budget {name} allows no disruption now")
         return None
 
-    # ------------------------------------------------------------ whether two copies may run
-
-    def _why_not_handoff(self, pod: Template) -> str | None:
-        if pod.owner is None or pod.owner.kind not in _HANDOFF_OWNERS:
-            return "its controller cannot adopt a pod made beforehand"
-        if pod.annotations.handoff == "never":
-            return "its annotation rescheduler.dev/handoff says never"
-        if self._has_single_writer_volume(pod):
-            return "only one node may attach its volume"
-        deployment = self._deployments_by_replica_set.get((pod.namespace, pod.owner.name))
-        if deployment is not None and not _allows_surge(deployment):
-            return f"Deployment {deployment.metadata.name} allows no second copy"
-        return None
-
-    def _has_single_writer_volume(self, pod: Template) -> bool:
-        for volume in pod.volumes:
-            if volume.persistent_volume_claim is not None:
-                key = f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}"
-                claim = self._snapshot.claims.get(key)
-                if claim is None or _SINGLE_WRITER.intersection(claim.spec.access_modes):
-                    return True
-        return False
-
     @cached_property
-    def _deployments_by_replica_set(self) -> dict[tuple[str, str], Deployment]:
-        found = {}
-        for replica_set in self._snapshot.replica_sets.values():
-            metadata = replica_set.metadata
-            owner = metadata.controller
-            if owner is not None and owner.kind == "Deployment":
-                deployment = self._snapshot.deployments.get(f"{metadata.namespace}/{owner.name}")
-                if deployment is not None:
-                    found[metadata.namespace, metadata.name] = deployment
-        return found
+    def _budgets_in(self) -> dict[str, list[PodDisruptionBudget]]:
+        by_namespace: dict[str, list[PodDisruptionBudget]] = defaultdict(list)
+        for budget in self._snapshot.budgets.values():
+            by_namespace[budget.metadata.namespace].append(budget)
+        return by_namespace
 
 
-def _allows_surge(deployment: Deployment) -> bool:
-    strategy = deployment.spec.strategy
-    if strategy.type == "Recreate":
-        return False
-    surge = strategy.rolling_update.max_surge if strategy.rolling_update is not None else None
-    return surge not in (0, "0", "0%")
+def _always(holds: Bools, name: str, detail: str) -> _Hindrance:
+    return _Hindrance(holds, lambda pod: Blocker(name, detail))

@@ -14,6 +14,8 @@ class Mode(StrEnum):
     """The new pod is Ready on its target before the old one goes."""
     EVICT = "Evict"
     """The old pod goes first, through the Eviction API."""
+    RECREATE = "Recreate"
+    """A copy under another name is Ready on its target before the old pod goes."""
 
 
 class Move(Part, frozen=True):
@@ -27,6 +29,8 @@ class Move(Part, frozen=True):
     reason: str
     gain: float
     """By how much the objective falls."""
+    wave: int = 0
+    """Moves of one wave may run at the same time; those of the next need them finished."""
 
 
 class Blocked(Part, frozen=True):

@@ -49,6 +49,9 @@ class Annotations(Part):
     do_not_disrupt: str = msgspec.field(default="", name="karpenter.sh/do-not-disrupt")
     mirror: str = msgspec.field(default="", name="kubernetes.io/config.mirror")
     handoff: str = msgspec.field(default="", name="rescheduler.dev/handoff")
+    # Numbers if all is well; but a typing error in one must not make an object unreadable.
+    move_cost: str = msgspec.field(default="", name="rescheduler.dev/move-cost")
+    node_cost: str = msgspec.field(default="", name="rescheduler.dev/node-cost")
     default_storage_class: str = msgspec.field(
         default="", name="storageclass.kubernetes.io/is-default-class"
     )

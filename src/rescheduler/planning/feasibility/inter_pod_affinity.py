@@ -44,6 +44,14 @@ class DomainCounts:
             if self._counts[domain] == 0:
                 del self._counts[domain]
 
+    def near(self, node: int) -> int:
+        """How many there are in the domain of the node."""
+        return self._counts.get(int(self._domain_of_node[node]), 0)
+
+    def are_together(self, node: int, other: int) -> bool:
+        """Whether two nodes are in the same domain."""
+        return bool(self._domain_of_node[node] == self._domain_of_node[other])
+
     def __bool__(self) -> bool:
         return bool(self._counts)
 
@@ -63,6 +71,18 @@ class _Affinity:
     has_labels: Bools
     """Nodes that carry the labels of all terms."""
     used_by: list[int] = field(default_factory=list)
+    users_by_key: dict[str, DomainCounts] | None = None
+    """Counts of the pods that have this affinity, made when somebody asks who would miss one."""
+
+    def would_miss(self, template: int, source: int, target: int) -> bool:
+        """Whether some pod would be without company once such a pod has gone to the target."""
+        assert self.users_by_key is not None
+        for key, counts in self.counts_by_key.items():
+            if counts.near(source) == 1 and not counts.are_together(source, target):
+                users = self.users_by_key[key].near(source) - (template in self.used_by)
+                if users > 0:
+                    return True
+        return False
 
 
 @dataclass
@@ -83,6 +103,16 @@ class _OwnedTerm:
     counts: DomainCounts | None = None
 
 
+@dataclass(frozen=True)
+class Company:
+    """Which templates mind each other's pods, told without counting."""
+
+    apart_on_nodes: dict[int, set[int]]
+    """For a template, those whose pods must not be on one node with its own."""
+    otherwise: set[int]
+    """Templates that mind, or are minded by, pods in wider domains, or need company."""
+
+
 class InterPodAffinity:
     """Refuses nodes by the company there."""
 
@@ -92,6 +122,8 @@ class InterPodAffinity:
         self._view = view
         self._affinity: dict[bytes, _Affinity] = {}
         self._affinity_of: dict[int, _Affinity] = {}
+        self._knows_who_needs_whom = False
+        self._one_node_keys: dict[str, bool] = {}
         self._anti: dict[bytes, _AntiAffinity] = {}
         self._anti_of: dict[int, list[_AntiAffinity]] = {}
         # Which counts a pod of a template enters, filled in as counts are made.
@@ -131,6 +163,10 @@ class InterPodAffinity:
         for affinity in self._affinity_counting[template]:
             for counts in affinity.counts_by_key.values():
                 counts.add(node, count)
+        own = self._affinity_of.get(template)
+        if own is not None and own.users_by_key is not None:
+            for counts in own.users_by_key.values():
+                counts.add(node, count)
         for anti in self._anti_counting[template]:
             anti.counts.add(node, count)
         for owned in self._owned_by[template]:
@@ -145,6 +181,57 @@ class InterPodAffinity:
             yield from anti.used_by
         for owned in self._owned_by[template]:
             yield from owned.keeps_away
+
+    def company(self) -> Company:
+        """Who minds whom, as far as it can be told without counting."""
+        apart: defaultdict[int, set[int]] = defaultdict(set)
+        elsewhere = {
+            number
+            for number, template in enumerate(self._view.snapshot.templates)
+            if required_affinity(template)
+        }
+        for owned in {
+            id(each): each for terms in self._owned_by.values() for each in terms
+        }.values():
+            if self._is_of_one_node(owned.term.topology_key):
+                for owner in owned.owners:
+                    apart[owner].update(owned.keeps_away)
+                for template in owned.keeps_away:
+                    apart[template].update(owned.owners)
+            else:
+                elsewhere.update(owned.owners, owned.keeps_away)
+        return Company(dict(apart), elsewhere)
+
+    def _is_of_one_node(self, topology_key: str) -> bool:
+        """Whether every domain of the topology is one node, as it is for host names."""
+        if topology_key not in self._one_node_keys:
+            codes = self._view.node_labels.column(topology_key).codes
+            labelled = bool((codes >= 0).all())
+            self._one_node_keys[topology_key] = labelled and len(np.unique(codes)) == len(codes)
+        return self._one_node_keys[topology_key]
+
+    def would_be_missed(self, template: int, source: int, target: int) -> bool:
+        """Whether a pod that stays loses required company if such a pod moves there."""
+        self._know_who_needs_whom()
+        return any(
+            affinity.would_miss(template, source, target)
+            for affinity in self._affinity_counting[template]
+        )
+
+    def _know_who_needs_whom(self) -> None:
+        """Make the counts of every required affinity, not only of those asked about so far."""
+        if self._knows_who_needs_whom:
+            return
+        self._knows_who_needs_whom = True
+        for number, template in enumerate(self._view.snapshot.templates):
+            if required_affinity(template):
+                self._affinity_for(number)
+        for affinity in self._affinity.values():
+            users = np.zeros(len(self._view.snapshot.templates), bool)
+            users[affinity.used_by] = True
+            affinity.users_by_key = {
+                key: self._counts(key, users) for key in affinity.counts_by_key
+            }
 
     # ------------------------------------------------------------ the three ways to be refused
 

@@ -2,20 +2,25 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from rescheduler.model.snapshot import NO_NODE, Bools, Snapshot
-from rescheduler.planning.feasibility.inter_pod_affinity import InterPodAffinity
+from rescheduler.model.templates import Template
+from rescheduler.planning.feasibility.inter_pod_affinity import Company, InterPodAffinity
 from rescheduler.planning.feasibility.node_affinity import NodeAffinity
 from rescheduler.planning.feasibility.node_declared_features import NodeDeclaredFeatures
 from rescheduler.planning.feasibility.node_ports import NodePorts, host_ports
 from rescheduler.planning.feasibility.node_resources_fit import NodeResourcesFit
 from rescheduler.planning.feasibility.node_unschedulable import NodeUnschedulable
 from rescheduler.planning.feasibility.node_volume_limits import NodeVolumeLimits
-from rescheduler.planning.feasibility.pod_topology_spread import PodTopologySpread
+from rescheduler.planning.feasibility.pod_topology_spread import (
+    PodTopologySpread,
+    hard_constraints,
+)
 from rescheduler.planning.feasibility.rule import ClusterView, CountingRule, Rule
 from rescheduler.planning.feasibility.taint_toleration import TaintToleration
 from rescheduler.planning.feasibility.volume_binding import VolumeBinding
@@ -72,12 +77,17 @@ class Judge:
         self._neighbourly = self._numbered(self._spread, self._company)
         self._local = self._numbered(ports, self.resources, restrictions, limits)
         self._occupying: tuple[CountingRule, ...] = (ports, restrictions, limits)
+        self._occupancy = self._numbered(ports, restrictions, limits)
         self._counting: tuple[CountingRule, ...] = (
             *self._occupying,
             self.resources,
             self._spread,
             self._company,
         )
+        self._among_neighbours: tuple[CountingRule, ...] = (self._spread, self._company)
+        self._but_room = (*self._occupying, *self._among_neighbours)
+        self._about_neighbours = [number for number, _ in self._neighbourly]
+        self._about_nodes = [number for number, _ in self._numbered(taints, affinity)]
         self._lasting_refusals: dict[int, Refusals | None] = {}
         self._neighbourly_refusals: dict[int, Refusals | None] = {}
         self._steps: list[_Step] = []
@@ -85,23 +95,87 @@ class Judge:
 
     def refusals(self, template: int) -> Refusals:
         """Which rule refuses each node to a new pod of this template, all others staying put."""
-        if template not in self._lasting_refusals:
-            self._lasting_refusals[template] = self._ask(self._lasting, template)
-        if template not in self._neighbourly_refusals:
-            self._neighbourly_refusals[template] = self._ask(self._neighbourly, template)
         refusals = np.zeros(len(self.snapshot.nodes), np.int8)
         for known in (
-            self._lasting_refusals[template],
+            self._refused_for_good(template),
             self._ask(self._local, template),
-            self._neighbourly_refusals[template],
+            self._refused_by_neighbours(template),
         ):
             if known is not None:
                 np.copyto(refusals, known, where=refusals == 0)
         return refusals
 
+    def _refused_for_good(self, template: int) -> Refusals | None:
+        if template not in self._lasting_refusals:
+            self._lasting_refusals[template] = self._ask(self._lasting, template)
+        return self._lasting_refusals[template]
+
+    def _refused_by_neighbours(self, template: int) -> Refusals | None:
+        if template not in self._neighbourly_refusals:
+            self._neighbourly_refusals[template] = self._ask(self._neighbourly, template)
+        return self._neighbourly_refusals[template]
+
     def accepted(self, template: int) -> Bools:
         """Nodes that would take a new pod of this template, all others staying put."""
         return np.asarray(self.refusals(template) == 0)
+
+    def closed(self, template: int) -> Bools | None:
+        """Nodes that refuse such a pod however much room they have; None if there are none."""
+        closed = self._ask(self._occupancy, template)
+        for known in (self._refused_for_good(template), self._refused_by_neighbours(template)):
+            if known is not None:
+                closed = known if closed is None else closed | known
+        return None if closed is None else closed > 0
+
+    def never(self, template: int) -> Bools | None:
+        """Nodes that refuse such a pod whatever else is there; None if there are none."""
+        refused = self._refused_for_good(template)
+        return None if refused is None else refused > 0
+
+    def misplaced(self, template: int) -> Bools | None:
+        """Nodes such a pod would not be on if it were placed today, by what it says of nodes.
+
+        A cordoned node is none of these: cordoning says that pods may stay.
+        """
+        refused = self._refused_for_good(template)
+        return None if refused is None else np.isin(refused, self._about_nodes)
+
+    def breaks_a_rule(self, pod: int) -> bool:
+        """Whether the pod would be refused where it is, because of its neighbours."""
+        refusal = int(self.refusals_without(pod)[self.node_of(pod)])
+        return refusal in self._about_neighbours
+
+    def would_be_missed(self, pod: int, target: int) -> bool:
+        """Whether a pod that stays loses required company if this one moves there."""
+        template = int(self.snapshot.pods.template[pod])
+        return self._company.would_be_missed(template, self.node_of(pod), target)
+
+    @cached_property
+    def company(self) -> Company:
+        """Which templates mind each other's pods."""
+        return self._company.company()
+
+    @cached_property
+    def minding(self) -> Bools:
+        """Templates of which more must be asked than room and what nodes say by themselves."""
+        minding = np.zeros(len(self.snapshot.templates), bool)
+        minding[list(self.company.apart_on_nodes)] = True
+        minding |= self.beyond_nodes
+        return minding
+
+    @cached_property
+    def beyond_nodes(self) -> Bools:
+        """Those that mind more than whom they share a node with."""
+        templates = self.snapshot.templates
+        beyond = np.array(
+            [
+                bool(hard_constraints(each) or host_ports(each) or _has_disks(each))
+                for each in templates
+            ],
+            bool,
+        )
+        beyond[list(self.company.otherwise)] = True
+        return beyond
 
     @contextmanager
     def without(self, pod: int) -> Iterator[None]:
@@ -136,6 +210,23 @@ class Judge:
         self._steps.append(_Step(pod, source))
         self._put(pod, source, node)
         self._forget_affected_by(int(self.snapshot.pods.template[pod]))
+
+    def place(self, pod: int, source: int, target: int) -> None:
+        """Like `move`, but to or from nowhere as well, and not to be undone."""
+        self._put(pod, source, target)
+        self._forget_affected_by(int(self.snapshot.pods.template[pod]))
+
+    def rearrange(self, pod: int, source: int, target: int) -> None:
+        """Like `place`, for whoever keeps account of room by himself: `closed` stays true."""
+        template = int(self.snapshot.pods.template[pod])
+        terminating = bool(self.snapshot.pods.deleting[pod])
+        for rule in self._but_room if self._occupies[template] else self._among_neighbours:
+            if source >= 0:
+                rule.placed(template, source, -1, terminating)
+            if target >= 0:
+                rule.placed(template, target, 1, terminating)
+        self._view.placed_pods.put(pod, target)
+        self._forget_affected_by(template)
 
     def undo(self) -> None:
         """Take the last move back."""
@@ -178,14 +269,23 @@ class Judge:
         """Templates whose neighbours change, for better or worse, when a pod of this one moves."""
         return {*self._spread.affected(template), *self._company.affected(template)}
 
+    @cached_property
+    def _occupies(self) -> Bools:
+        """Templates whose pods take up more of a node than room: ports, or disks."""
+        templates = self.snapshot.templates
+        return np.array([bool(each.volumes or host_ports(each)) for each in templates], bool)
+
     def _count_all_pods(self) -> None:
         """Count the snapshot's pods where they are. Rules about company count when first asked."""
         self.resources.place_all()
-        templates = self.snapshot.templates
-        occupying = np.array([bool(each.volumes or host_ports(each)) for each in templates], bool)
         pods = self.snapshot.pods
-        rows = np.flatnonzero(pods.placed & occupying[pods.template])
+        rows = np.flatnonzero(pods.placed & self._occupies[pods.template])
         for pod in rows.tolist():
             template, node = int(pods.template[pod]), int(pods.node[pod])
             for rule in self._occupying:
                 rule.placed(template, node, 1, bool(pods.deleting[pod]))
+
+
+def _has_disks(template: Template) -> bool:
+    """Whether it has volumes other than directories of its node."""
+    return any(volume.empty_dir is None and volume.host_path is None for volume in template.volumes)

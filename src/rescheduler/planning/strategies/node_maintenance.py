@@ -2,32 +2,29 @@
 
 import numpy as np
 
-from rescheduler.labels import MAINTENANCE
-from rescheduler.model.snapshot import Bools, Floats
-from rescheduler.planning.load import NodeLoad
-from rescheduler.settings import Policy
+from rescheduler.model.snapshot import Bools, Floats, Ints
+from rescheduler.planning.strategies.strategy import Rows, Strategy
 
 # More than anything else can gain: a person asked for this.
 _WEIGHT = 1e6
 
 
-class NodeMaintenance:
-    """What is left on the nodes under maintenance."""
+class NodeMaintenance(Strategy):
+    """How many pods that could go are still on the nodes under maintenance."""
 
     name = "NodeMaintenance"
 
-    def __init__(self, load: NodeLoad, policy: Policy) -> None:
-        self._under_maintenance = load.under_maintenance
+    def pressed(self, used: Floats, movable: Ints) -> Bools:
+        return self.load.under_maintenance
 
-    def pressed(self, utilization: Floats) -> Bools:
-        return self._under_maintenance
+    def cost(self, rows: Rows, used: Floats, movable: Ints) -> Floats:
+        return np.asarray(_WEIGHT * self.load.under_maintenance[rows] * movable)
 
-    def cost(self, utilization: Floats, nodes: int | slice) -> Floats:
-        remaining = utilization[..., 2]
-        return np.asarray(np.where(self._under_maintenance[nodes], _WEIGHT * remaining, 0.0))
+    def avoids(self, rows: Rows, used: Floats) -> Bools:
+        return self.load.under_maintenance[rows]
 
-    def reason(self, node: int, utilization: Floats) -> str:
-        return f"the label {MAINTENANCE}=true"
+    def reason(self, node: int, used: Floats) -> str:
+        return f"the label {self.load.maintenance_label}"
 
-    def avoids(self, utilization: Floats) -> Bools:
-        return self._under_maintenance
+    def at_rest(self, used: Floats) -> str:
+        return f"no node has the label {self.load.maintenance_label}"

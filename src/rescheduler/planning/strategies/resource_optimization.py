@@ -6,36 +6,50 @@ that comes from elsewhere.
 
 import numpy as np
 
-from rescheduler.model.snapshot import Bools, Floats
-from rescheduler.planning.load import NodeLoad
+from rescheduler.model.snapshot import Bools, Floats, Ints
+from rescheduler.planning.load import CPU_ROW, MEMORY_ROW, NodeLoad
+from rescheduler.planning.strategies.strategy import Rows, Strategy
 from rescheduler.settings import Policy
 
 # Overload comes before balance: a point of it outweighs any imbalance that two nodes can have.
 _WEIGHT = 1000.0
 
 
-class ResourceOptimization:
+class ResourceOptimization(Strategy):
     """The overload of each node, the worst the more so."""
 
     name = "ResourceOptimization"
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
-        self._cpu, self._memory = policy.cpu_threshold / 100, policy.memory_threshold / 100
+        super().__init__(load, policy)
+        self._thresholds = (policy.cpu_threshold / 100, policy.memory_threshold / 100)
+        self._capacities = (load.capacity[CPU_ROW], load.capacity[MEMORY_ROW])
 
-    def pressed(self, utilization: Floats) -> Bools:
-        too_much_cpu = utilization[..., 0] > self._cpu
-        return np.asarray(too_much_cpu | (utilization[..., 1] > self._memory))
+    def _utilization(self, rows: Rows, used: Floats) -> tuple[Floats, Floats]:
+        cpu, memory = self._capacities
+        return used[CPU_ROW] / cpu[rows], used[MEMORY_ROW] / memory[rows]
 
-    def cost(self, utilization: Floats, nodes: int | slice) -> Floats:
-        cpu = np.maximum(utilization[..., 0] - self._cpu, 0.0)
-        memory = np.maximum(utilization[..., 1] - self._memory, 0.0)
-        return np.asarray(_WEIGHT * (cpu + cpu**2 + memory + memory**2))
+    def pressed(self, used: Floats, movable: Ints) -> Bools:
+        return self.avoids(slice(None), used)
 
-    def reason(self, node: int, utilization: Floats) -> str:
-        cpu, memory, _ = utilization[node]
-        if cpu > self._cpu:
-            return f"CPU {cpu:.1%}, the threshold is {self._cpu:.1%}"
-        return f"memory {memory:.1%}, the threshold is {self._memory:.1%}"
+    def cost(self, rows: Rows, used: Floats, movable: Ints) -> Floats:
+        total = np.zeros(np.shape(movable))
+        for share, threshold in zip(self._utilization(rows, used), self._thresholds, strict=True):
+            excess = np.maximum(share - threshold, 0.0)
+            total = total + excess + excess * excess
+        return np.asarray(_WEIGHT * total)
 
-    def avoids(self, utilization: Floats) -> Bools:
-        return self.pressed(utilization)
+    def avoids(self, rows: Rows, used: Floats) -> Bools:
+        cpu, memory = self._utilization(rows, used)
+        return np.asarray((cpu > self._thresholds[0]) | (memory > self._thresholds[1]))
+
+    def reason(self, node: int, used: Floats) -> str:
+        cpu, memory = (float(share[node]) for share in self._utilization(slice(None), used))
+        cpu_threshold, memory_threshold = self._thresholds
+        if cpu > cpu_threshold:
+            return f"CPU {cpu:.1%}, the threshold is {cpu_threshold:.1%}"
+        return f"memory {memory:.1%}, the threshold is {memory_threshold:.1%}"
+
+    def at_rest(self, used: Floats) -> str:
+        cpu, memory = self._thresholds
+        return f"no node is above {cpu:.0%} of its CPU or {memory:.0%} of its memory"

@@ -1,0 +1,217 @@
+"""The problem that searches work on: who could move, where to, and at what price."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rescheduler.model.snapshot import Bools, Floats, Ints, Snapshot
+from rescheduler.planning.circumstances import Circumstances
+from rescheduler.planning.conflicts import Conflicts
+from rescheduler.planning.disturbance import age_order, prices
+from rescheduler.planning.feasibility.judge import Judge
+from rescheduler.planning.limits import Limits
+from rescheduler.planning.load import NodeLoad
+from rescheduler.planning.movability import Movability
+from rescheduler.planning.objective import Objective
+from rescheduler.planning.plan import Mode
+from rescheduler.planning.strategies.constraint_repair import BROKEN
+from rescheduler.planning.strategies.strategy import Strategy
+from rescheduler.settings import Policy
+
+# Cells of which it is asked whether they break a rule about more than their node.
+_MOST_ASKED = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Movable pods by node and template: those of one cell are interchangeable."""
+
+    template: Ints
+    node: Ints
+    count: Ints
+    first: Ints
+    """Where the pods of each cell begin in `pods`."""
+    pods: npt.NDArray[np.int64]
+    """Pods cell by cell, in the order in which they should go."""
+    start_of_node: Ints
+    """Where the cells of each node begin; one entry more than there are nodes."""
+
+    def of_node(self, node: int) -> slice:
+        """The cells on a node."""
+        return slice(int(self.start_of_node[node]), int(self.start_of_node[node + 1]))
+
+    def __len__(self) -> int:
+        return len(self.template)
+
+
+def cells_of(snapshot: Snapshot, movable: Bools, order: Floats) -> Cells:
+    """Group the movable pods; within a cell they are in the given order."""
+    pods = np.flatnonzero(movable)
+    key = snapshot.pods.node[pods].astype(np.int64) * max(len(snapshot.templates), 1)
+    key += snapshot.pods.template[pods]
+    by_cell = np.lexsort((order[pods], key))
+    pods, key = pods[by_cell], key[by_cell]
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    nodes = snapshot.pods.node[pods[first]]
+    return Cells(
+        template=snapshot.pods.template[pods[first]],
+        node=nodes,
+        count=np.diff(first, append=len(pods)).astype(np.int32),
+        first=first.astype(np.int32),
+        pods=pods,
+        start_of_node=np.searchsorted(nodes, np.arange(len(snapshot.nodes) + 1)).astype(np.int32),
+    )
+
+
+class Patterns(NamedTuple):
+    """Answers about nodes. Few patterns cover all templates: each once, and which one each has."""
+
+    rows: Bools
+    row_of: Ints
+
+
+class Problem:
+    """A snapshot and a policy, prepared for searching."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        circumstances: Circumstances,
+        others: Mapping[str, type[Strategy]],
+    ) -> None:
+        self.snapshot = snapshot
+        self.policy = policy
+        self.circumstances = circumstances
+        self.judge = Judge(snapshot)
+        self.movability = Movability(snapshot, policy, circumstances)
+        self.limits = Limits(snapshot, policy, self.movability, circumstances)
+        self.load = NodeLoad(snapshot, policy.node_maintenance.maintenance_label)
+        order = age_order(snapshot, circumstances.now)
+        self.cells = cells_of(snapshot, self.movability.movable, order)
+        self.movable_on = self._movable_on()
+        self.objective = Objective(self.load, policy, self.movable_on, others)
+        if self.objective.wants_repair and self.broken.any():
+            self.objective.start_repair()
+        self.max_moves = policy.max_reschedule_pods
+
+    def _movable_on(self) -> Ints:
+        counts = np.bincount(
+            self.cells.node, weights=self.cells.count, minlength=len(self.snapshot.nodes)
+        )
+        return counts.astype(np.int32)
+
+    @cached_property
+    def move_prices(self) -> Floats:
+        """What a move of a pod of each template must gain at least."""
+        disturbances = prices(self.snapshot, self.circumstances, self.movability)
+        return np.asarray(disturbances * self.objective.move_price)
+
+    @cached_property
+    def priorities(self) -> Ints:
+        """The priority of each template's pods."""
+        return np.array([each.priority for each in self.snapshot.templates], np.int32)
+
+    @cached_property
+    def start_value(self) -> float:
+        """What the nodes cost as they are."""
+        return float(self.objective.costs(self.load.used, self.movable_on).sum())
+
+    @property
+    def repairs(self) -> bool:
+        """Whether rules that are broken at the start are to be mended."""
+        return self.objective.find("ConstraintRepair") is not None
+
+    @cached_property
+    def conflicts(self) -> Conflicts:
+        """Pods that must not share a node, as they are at the start."""
+        return Conflicts(self.snapshot, self.judge)
+
+    @cached_property
+    def broken(self) -> Bools:
+        """Cells whose pods break a rule where they are at the start."""
+        templates, nodes = self.cells.template, self.cells.node
+        broken = self.conflicts.of(templates, nodes) > 0
+        return np.asarray(broken | self.misplaced(templates, nodes) | self._broken_beyond)
+
+    @cached_property
+    def _broken_beyond(self) -> Bools:
+        """Those that break a rule about more than their node; each has to be asked for itself."""
+        broken = np.zeros(len(self.cells), bool)
+        beyond = np.flatnonzero(self.judge.beyond_nodes[self.cells.template])
+        for cell in beyond[:_MOST_ASKED].tolist():
+            broken[cell] = self.judge.breaks_a_rule(int(self.cells.pods[self.cells.first[cell]]))
+        return broken
+
+    @cached_property
+    def broken_beyond(self) -> set[tuple[int, int]]:
+        """The template and node of each of these."""
+        cells = np.flatnonzero(self._broken_beyond)
+        pairs = zip(
+            self.cells.template[cells].tolist(), self.cells.node[cells].tolist(), strict=True
+        )
+        return set(pairs)
+
+    def trouble(self, conflicts: Conflicts, templates: Ints, nodes: Ints) -> Floats:
+        """What it costs that a pod of each of these templates breaks rules on its node."""
+        broken = conflicts.of(templates, nodes) + self.misplaced(templates, nodes)
+        if self.broken_beyond:
+            pairs = zip(templates.tolist(), nodes.tolist(), strict=True)
+            broken = broken + np.array([pair in self.broken_beyond for pair in pairs], bool)
+        return BROKEN * broken
+
+    def refused_for_good(self, template: int) -> Bools:
+        """Nodes that will not do for the template whatever else is there."""
+        refused = self.judge.never(template)
+        return ~self.load.takes_pods if refused is None else refused | ~self.load.takes_pods
+
+    def never(self, templates: Ints) -> Bools:
+        """For each of these templates, nodes that will not do whatever else is there."""
+        return self._refused.rows[self._refused.row_of[templates]]
+
+    def never_there(self, templates: Ints, nodes: Ints) -> Bools:
+        """For each of these nodes, templates that it will not do for."""
+        return self._refused.rows.T[nodes][:, self._refused.row_of[templates]]
+
+    def misplaced(self, templates: Ints, nodes: Ints) -> Bools:
+        """Pods of these templates that the nodes they are on would not take by themselves."""
+        return self._misplaced.rows[self._misplaced.row_of[templates], nodes]
+
+    @cached_property
+    def _refused(self) -> "Patterns":
+        return self._patterns(self.refused_for_good)
+
+    @cached_property
+    def _misplaced(self) -> "Patterns":
+        return self._patterns(self.judge.misplaced)
+
+    def _patterns(self, of: Callable[[int], Bools | None]) -> "Patterns":
+        nowhere = np.zeros(len(self.snapshot.nodes), bool)
+        number_of: dict[bytes, int] = {}
+        rows: list[Bools] = []
+        row_of = np.zeros(len(self.snapshot.templates), np.int32)
+        for template in np.unique(self.cells.template).tolist():
+            refused = of(template)
+            row = nowhere if refused is None else refused
+            number = row_of[template] = number_of.setdefault(row.tobytes(), len(number_of))
+            if number == len(rows):
+                rows.append(row)
+        return Patterns(np.array(rows, bool).reshape(len(rows), len(nowhere)), row_of)
+
+    def mode(self, template: int) -> Mode:
+        """How pods of the template are moved."""
+        return self.movability.mode(template)
+
+    def accepts(self, judge: Judge, pod: int, target: int) -> bool:
+        """Whether the target takes the pod at every moment of its move, and nobody misses it."""
+        template = int(self.snapshot.pods.template[pod])
+        by_handoff = self.mode(template) != Mode.EVICT
+        if by_handoff and judge.refusals(template)[target]:
+            return False
+        if not judge.minding[template]:
+            return by_handoff or not judge.refusals(template)[target]
+        return not judge.refusals_without(pod)[target] and not judge.would_be_missed(pod, target)

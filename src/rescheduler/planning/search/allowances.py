@@ -1,0 +1,53 @@
+"""What the limits of a plan still allow at some point of a search."""
+
+import numpy as np
+
+from rescheduler.model.snapshot import Bools, Ints
+from rescheduler.planning.problem import Problem
+
+
+class Allowances:
+    """Counts moves by namespace, workload, budget and node, as far as those are limited."""
+
+    def __init__(self, problem: Problem) -> None:
+        limits = problem.limits
+        self._groups_of = limits.groups_of
+        self._left: Ints = limits.allowance.copy()
+        self._templates_of: dict[int, list[int]] = {}
+        for template, groups in enumerate(self._groups_of):
+            for group in groups:
+                self._templates_of.setdefault(group, []).append(template)
+        self.may_go: Bools = np.ones(len(self._groups_of), bool)
+        """Templates of which another pod may move."""
+        for group in self._templates_of:
+            self._look_at(group)
+        per_node = [limits.per_node(node) for node in range(len(problem.snapshot.nodes))]
+        self._is_limited = any(limit is not None for limit in per_node)
+        most = np.iinfo(np.int32).max
+        self._node_left: Ints = np.array(
+            [most if each is None else each for each in per_node], np.int32
+        )
+        self.used_up: Bools = self._node_left <= 0
+        """Nodes that no other pod may come to or leave."""
+
+    def take(self, template: int, count: int) -> None:
+        """So many more pods of the template move, or fewer."""
+        for group in self._groups_of[template]:
+            before = self._left[group]
+            self._left[group] -= count
+            if (before > 0) != (self._left[group] > 0):
+                self._look_at(group)
+
+    def exhausted_group(self, template: int) -> int | None:
+        """A limit that lets no other pod of the template move."""
+        return next((each for each in self._groups_of[template] if self._left[each] <= 0), None)
+
+    def touch(self, node: int, count: int) -> None:
+        """So many more pods come to the node or leave it, or fewer."""
+        if self._is_limited:
+            self._node_left[node] -= count
+            self.used_up[node] = self._node_left[node] <= 0
+
+    def _look_at(self, group: int) -> None:
+        for template in self._templates_of[group]:
+            self.may_go[template] = all(self._left[each] > 0 for each in self._groups_of[template])

@@ -1,0 +1,245 @@
+"""Where the movable pods are at some point of a search, template by template.
+
+Pods of one template are interchangeable. A pod that goes where a twin left is no move, so moves
+are counted as what nodes have more of a template than at the start.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rescheduler.model.snapshot import NO_NODE, Bools, Floats, Ints
+from rescheduler.planning.feasibility.judge import Judge
+from rescheduler.planning.problem import Problem
+from rescheduler.planning.search.allowances import Allowances
+from rescheduler.planning.search.occupancy import Occupancy
+from rescheduler.planning.search.steps import Step
+
+
+class Shift(NamedTuple):
+    """A pod of the template goes from a node, or from nowhere, to another."""
+
+    template: int
+    source: int
+    target: int
+
+    def back(self) -> "Shift":
+        """The same the other way."""
+        return Shift(self.template, self.target, self.source)
+
+
+class Placement:
+    """A state of the search: cells, what nodes hold, and how far that is from the start."""
+
+    def __init__(self, problem: Problem, judge: Judge) -> None:
+        self.problem = problem
+        self.judge = judge
+        self.occupancy = Occupancy(problem.load, problem.objective, problem.movable_on)
+        self.conflicts = problem.conflicts.copy()
+        nodes = len(problem.snapshot.nodes)
+        self.now: list[dict[int, int]] = [{} for _ in range(nodes)]
+        self.start: list[dict[int, int]] = [{} for _ in range(nodes)]
+        self.vacant: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        """For each template, nodes that have fewer of it than at the start, and how many."""
+        self._pods: dict[tuple[int, int], list[int]] = {}
+        self._slot_of: dict[tuple[int, int], int] = {}
+        self.moves = 0
+        self.disturbance = 0.0
+        self.moved_of: Ints = np.zeros(len(problem.snapshot.templates), np.int32)
+        self.allowances = Allowances(problem)
+        self._count = 0
+        self.template: Ints = np.empty(len(problem.cells) + 64, np.int32)
+        self.node: Ints = np.empty(len(problem.cells) + 64, np.int32)
+        self._surplus: Bools = np.zeros(len(problem.cells) + 64, bool)
+        self._fill()
+        self.journal: list[Shift] = []
+
+    def _fill(self) -> None:
+        cells = self.problem.cells
+        for cell, (template, node, first, count) in enumerate(
+            zip(
+                cells.template.tolist(),
+                cells.node.tolist(),
+                cells.first.tolist(),
+                cells.count.tolist(),
+                strict=True,
+            )
+        ):
+            self.now[node][template] = self.start[node][template] = count
+            # The first to go is taken from the end.
+            self._pods[template, node] = cells.pods[first : first + count][::-1].tolist()
+            self._slot_of[template, node] = cell
+        self._count = len(cells)
+        self.template[: self._count], self.node[: self._count] = cells.template, cells.node
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def templates(self) -> Ints:
+        """The template of each cell."""
+        return self.template[: self._count]
+
+    @property
+    def nodes(self) -> Ints:
+        """The node of each cell."""
+        return self.node[: self._count]
+
+    def shift(self, shift: Shift) -> None:
+        """Let a pod go from one node to another."""
+        template, source, target = shift
+        pods = self._pods[template, source]
+        pod = pods.pop()
+        self._pods.setdefault((template, target), []).append(pod)
+        self.judge.rearrange(pod, source, target)
+        if source != NO_NODE:
+            self._leave(template, source)
+        if target != NO_NODE:
+            self._come(template, target)
+        self.journal.append(shift)
+
+    def rewind(self, length: int) -> None:
+        """Take back what was done since the journal had this length."""
+        while len(self.journal) > length:
+            self.shift(self.journal.pop().back())
+            self.journal.pop()
+
+    def accepts(self, shifts: Sequence[Shift]) -> bool:
+        """Make these shifts together if every rule agrees with the outcome, else none of them."""
+        if not any(self.judge.beyond_nodes[template] for template, _, _ in shifts):
+            # The search has compared everything that counts for them.
+            for shift in shifts:
+                self.shift(shift)
+            return True
+        before = len(self.journal)
+        for template, source, _ in shifts:
+            self.shift(Shift(template, source, NO_NODE))
+        for template, _, target in shifts:
+            if target != NO_NODE:
+                if self.judge.beyond_nodes[template]:
+                    closed = self.judge.closed(template)
+                    if closed is not None and closed[target]:
+                        self.rewind(before)
+                        return False
+                self.shift(Shift(template, NO_NODE, target))
+        return True
+
+    def _leave(self, template: int, node: int) -> None:
+        here, at_start = self.now[node], self.start[node].get(template, 0)
+        count = here[template]
+        if count > at_start:
+            self._count_move(template, node, -1)
+        else:
+            self.vacant[template][node] = at_start - count + 1
+            self.allowances.touch(node, 1)
+        if count == 1:
+            del here[template]
+            self._drop_cell(template, node)
+        else:
+            here[template] = count - 1
+        self._change(template, node, -1)
+
+    def _come(self, template: int, node: int) -> None:
+        here, at_start = self.now[node], self.start[node].get(template, 0)
+        count = here.get(template, 0)
+        if count >= at_start:
+            self._count_move(template, node, 1)
+        else:
+            self.allowances.touch(node, -1)
+            if at_start - count == 1:
+                del self.vacant[template][node]
+            else:
+                self.vacant[template][node] = at_start - count - 1
+        here[template] = count + 1
+        if count == 0:
+            self._add_cell(template, node)
+        self._change(template, node, 1)
+
+    def _count_move(self, template: int, node: int, count: int) -> None:
+        self.moves += count
+        self.moved_of[template] += count
+        self.allowances.touch(node, count)
+        self.allowances.take(template, count)
+        self.disturbance += count * float(self.problem.move_prices[template])
+
+    def _change(self, template: int, node: int, count: int) -> None:
+        self.occupancy.add(template, node, count)
+        self.conflicts.add(template, node, count)
+        slot = self._slot_of.get((template, node))
+        if slot is not None:
+            more = self.now[node][template] > self.start[node].get(template, 0)
+            self._surplus[slot] = more
+
+    def _add_cell(self, template: int, node: int) -> None:
+        if self._count == len(self.template):
+            self.template = np.concatenate([self.template, np.empty_like(self.template)])
+            self.node = np.concatenate([self.node, np.empty_like(self.node)])
+            self._surplus = np.concatenate([self._surplus, np.zeros_like(self._surplus)])
+        self.template[self._count], self.node[self._count] = template, node
+        self._slot_of[template, node] = self._count
+        self._count += 1
+
+    def _drop_cell(self, template: int, node: int) -> None:
+        slot = self._slot_of.pop((template, node))
+        self._count -= 1
+        if slot != self._count:
+            last = int(self.template[self._count]), int(self.node[self._count])
+            self.template[slot], self.node[slot] = last
+            self._surplus[slot] = self._surplus[self._count]
+            self._slot_of[last] = slot
+
+    @property
+    def surpluses(self) -> Bools:
+        """Cells that have more pods than at the start: one that leaves is a move less."""
+        return self._surplus[: self._count]
+
+    def value(self) -> float:
+        """What this state costs: the nodes, broken rules, and the moves it takes."""
+        return float(self.occupancy.costs.sum()) + self.trouble() + self.disturbance
+
+    def trouble(self) -> float:
+        """What broken rules cost, if repairing is wanted."""
+        if not self.problem.repairs:
+            return 0.0
+        return float(self.relief(self.templates, self.nodes).sum())
+
+    def relief(self, templates: Ints, nodes: Ints) -> Floats:
+        """What leaving would mend: rules that a pod of each template breaks on its node."""
+        return self.problem.trouble(self.conflicts, templates, nodes)
+
+    def go(self, steps: Sequence[Step]) -> None:
+        """Let these pods go where their steps lead."""
+        for pod, source, target in steps:
+            self.shift(Shift(int(self.problem.snapshot.pods.template[pod]), source, target))
+
+    def steps(self) -> list[Step]:
+        """Which pods have to go where for this state; twins take the place of twins."""
+        steps: list[Step] = []
+        for template in np.flatnonzero(self.moved_of).tolist():
+            going = [
+                (pod, node)
+                for node, count in self.vacant[template].items()
+                for pod in self._first_to_go(template, node, count)
+            ]
+            coming = [
+                node
+                for node in self._nodes_with(template)
+                for _ in range(self.now[node][template] - self.start[node].get(template, 0))
+            ]
+            steps += [
+                Step(pod, source, target)
+                for (pod, source), target in zip(going, coming, strict=True)
+            ]
+        return steps
+
+    def _nodes_with(self, template: int) -> list[int]:
+        return np.sort(self.nodes[self.templates == template]).tolist()
+
+    def _first_to_go(self, template: int, node: int, count: int) -> list[int]:
+        cells = self.problem.cells
+        of_node = cells.of_node(node)
+        cell = of_node.start + int(np.searchsorted(cells.template[of_node], template))
+        first = int(cells.first[cell])
+        return cells.pods[first : first + count].tolist()

@@ -1,0 +1,11 @@
+"""What searches hand out."""
+
+from typing import NamedTuple
+
+
+class Step(NamedTuple):
+    """A pod goes to a node."""
+
+    pod: int
+    source: int
+    target: int

@@ -1,0 +1,131 @@
+"""The kinds of values that options may have, as people write them.
+
+A plain number has its bounds in its type. What is written as text in a way of its own has a class
+and a function that reads it; the function raises ValueError with what was expected.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from rescheduler.model.selectors import BadSelector, parse_selector
+
+EXPECTED_DURATION = "expected a duration such as '30s', '1m30s' or '500ms', longer than zero"
+EXPECTED_DURATION_OR_ZERO = "expected a duration such as '30s', '1m30s' or '0s'"
+EXPECTED_LIMIT = "expected a whole number, 0 or more, or a percentage such as '10%'"
+EXPECTED_LABEL = "expected a label such as 'maintenance' or 'maintenance=true'"
+
+Percent = Annotated[float, Meta(ge=0, le=100, description="a percentage from 0 to 100")]
+Count = Annotated[int, Meta(ge=0, description="a whole number, 0 or more")]
+AtLeastOne = Annotated[int, Meta(ge=1, description="a whole number, 1 or more")]
+# Both have an upper bound so that sums and products of a few of them stay finite.
+Amount = Annotated[float, Meta(ge=0, le=1e15, description="a number from 0 to 1e15")]
+Weight = Annotated[float, Meta(gt=0, le=1e6, description="a number above 0, up to 1e6")]
+
+_UNIT_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|us|µs|ns|h|m|s)", re.ASCII)
+_PERCENTAGE = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%", re.ASCII)
+# Products of percentages come out a trifle too small; a whole number must not be lost by that.
+_ROUNDING = 1e-6
+
+
+class Seconds(float):
+    """A length of time, which files write as Go does: `1m30s`. Always longer than zero."""
+
+
+class SecondsOrZero(float):
+    """A length of time that may be zero, which switches off what it is about."""
+
+
+class Limit(str):
+    """So many of something, or a share of it: `5`, or `10%`."""
+
+    def of(self, total: int) -> int:
+        """How many of `total` that is.
+
+        A share is rounded down, but not to nothing: with ten percent of four, one may still go.
+        """
+        if not self.endswith("%"):
+            return int(self)
+        percent = float(self[:-1])
+        if percent == 0 or total == 0:
+            return 0
+        return max(int(total * percent / 100 + _ROUNDING), 1)
+
+
+class NodeLabel(str):
+    """A label that marks nodes, as `key=value`."""
+
+    @property
+    def key(self) -> str:
+        """The label's key."""
+        return self.partition("=")[0]
+
+    @property
+    def value(self) -> str:
+        """The value that the label must have."""
+        return self.partition("=")[2]
+
+    def is_in(self, labels: Mapping[str, str]) -> bool:
+        """Whether these labels have it, with this value."""
+        return labels.get(self.key) == self.value
+
+
+def seconds_of(text: object) -> Seconds:
+    """The length of a duration as Go writes it, which must be longer than zero."""
+    seconds = _total_seconds(text)
+    if seconds is None or seconds <= 0:
+        raise ValueError(EXPECTED_DURATION)
+    return Seconds(seconds)
+
+
+def seconds_or_zero_of(text: object) -> SecondsOrZero:
+    """The length of a duration as Go writes it."""
+    seconds = _total_seconds(text)
+    if seconds is None:
+        raise ValueError(EXPECTED_DURATION_OR_ZERO)
+    return SecondsOrZero(seconds)
+
+
+def limit_of(value: object) -> Limit:
+    """A limit from a whole number, or from the text of a percentage."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return Limit(value)
+    percentage = _PERCENTAGE.fullmatch(value) if isinstance(value, str) else None
+    if percentage is None or float(percentage[1]) > 100:
+        raise ValueError(EXPECTED_LIMIT)
+    return Limit(value)
+
+
+def node_label_of(text: object) -> NodeLabel:
+    """A label from its key, which then must have the value `true`, or from `key=value`."""
+    if not isinstance(text, str) or not re.fullmatch(r"[^=!,\s()]+(=[^=!,\s()]*)?", text):
+        raise ValueError(EXPECTED_LABEL)
+    try:
+        parse_selector(text)
+    except BadSelector as error:
+        raise ValueError(EXPECTED_LABEL) from error
+    return NodeLabel(text if "=" in text else f"{text}=true")
+
+
+def custom_value(kind: Any, value: Any) -> Any:
+    """A value of one of the classes above."""
+    return _READERS[kind](value)
+
+
+_READERS: Mapping[Any, Callable[[object], Any]] = {
+    Seconds: seconds_of,
+    SecondsOrZero: seconds_or_zero_of,
+    Limit: limit_of,
+    NodeLabel: node_label_of,
+}
+
+
+def _total_seconds(text: object) -> float | None:
+    """None if it is no duration."""
+    parts = _DURATION_PART.findall(text) if isinstance(text, str) else []
+    if not parts or "".join(map("".join, parts)) != text:
+        return None
+    return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)

@@ -1,0 +1,190 @@
+"""Plans beside the exact optimum: how much of the possible improvement do they bring?"""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from rescheduler.planning.plan import Plan
+from rescheduler.planning.planner import make_plan
+from rescheduler.settings import Policy, read_policy
+from testcluster.snapshots import snapshot_of
+from tests.planning.exact.objectives import MOVE_COST, STRATEGIES, value_of
+from tests.planning.exact.optima import found_before
+from tests.planning.exact.optimum import LONGEST_SECONDS, Optimum, solve
+from tests.planning.exact.puzzles import (
+    CPU_UNIT_MILLICORES,
+    MEMORY_UNIT_MIB,
+    Counts,
+    Puzzle,
+    generate_puzzle,
+)
+from tests.planning.feasibility.draw import Draw
+
+_SAME = 1e-6
+_ORDERS_TRIED = 50
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One cluster: what there was to gain, and what the plan gained."""
+
+    strategy: str
+    seed: int
+    size: str
+    most_moves: int
+    moves: int
+    before: float
+    after: float
+    best: float
+    """The best end state that the solver found."""
+    bound: float
+    """No end state is better than this."""
+    optimum_in_order: bool
+    """Whether the best end state can be reached by moves that fit one after another."""
+    plan_seconds: float
+
+    @property
+    def can_be_improved(self) -> bool:
+        """Whether there is anything to gain at all."""
+        return self.before - self.best > _SAME
+
+    @property
+    def ratio(self) -> float:
+        """The part of the possible improvement that the plan brings."""
+        return (self.before - self.after) / (self.before - self.bound)
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether the solver found nothing better."""
+        return self.after <= self.best + _SAME
+
+    def __str__(self) -> str:
+        limited = "" if self.optimum_in_order else "  (no order for the optimum's moves)"
+        ratio = f"{self.ratio:7.2%}" if self.can_be_improved else "nothing"
+        return (
+            f"{self.strategy:16} seed {self.seed:4}  {self.size:18} {ratio}  "
+            f"{self.before:8.4f} -> {self.after:8.4f}, best {self.best:8.4f}  "
+            f"{self.moves:2} of {self.most_moves:2} moves  {self.plan_seconds:5.2f}s{limited}"
+        )
+
+
+def compare(strategy: str, seed: int, longest_seconds: float = LONGEST_SECONDS) -> Compared:
+    """Plan for the cluster of this seed, and compare with its optimum."""
+    puzzle = generate_puzzle(strategy, seed)
+    started = time.perf_counter()
+    plan = plan_for(puzzle)
+    seconds = time.perf_counter() - started
+    optimum = optimum_of(puzzle, longest_seconds)
+    return Compared(
+        strategy=strategy,
+        seed=seed,
+        size=f"{len(puzzle.machines)} nodes, {len(puzzle.workload_of)} pods",
+        most_moves=puzzle.most_moves,
+        moves=len(plan.moves),
+        before=value_of(puzzle, puzzle.start),
+        after=value_of(puzzle, end_of(puzzle, plan)),
+        best=optimum.value,
+        bound=optimum.bound,
+        optimum_in_order=has_order(puzzle, optimum.counts),
+        plan_seconds=seconds,
+    )
+
+
+def optimum_of(puzzle: Puzzle, longest_seconds: float) -> Optimum:
+    """The optimum as found before if it was for this very puzzle, or found now."""
+    found = found_before().get((puzzle.strategy, puzzle.seed))
+    if found is not None and found.digest == puzzle.digest:
+        return found.optimum(puzzle)
+    return solve(puzzle, longest_seconds)
+
+
+def plan_for(puzzle: Puzzle) -> Plan:
+    """The plan that is to be judged."""
+    return make_plan(snapshot_of(puzzle.objects), policy_for(puzzle))
+
+
+def policy_for(puzzle: Puzzle) -> Policy:
+    """The policy that asks for what the puzzle is about, and for nothing else."""
+    arguments = {
+        "enabledStrategies": [puzzle.strategy],
+        "maxReschedulePods": puzzle.most_moves,
+        **_options_for(puzzle),
+    }
+    return read_policy("puzzle", json.dumps(arguments).encode())
+
+
+def _options_for(puzzle: Puzzle) -> dict[str, Any]:
+    if puzzle.strategy == "LoadBalancing":
+        return {"imbalanceThreshold": 0}
+    if puzzle.strategy == "CostOptimization":
+        return {"costOptimization": {"moveCost": MOVE_COST}}
+    units = {"cpu": (CPU_UNIT_MILLICORES, "m"), "memory": (MEMORY_UNIT_MIB, "Mi")}
+    shape = {
+        name: f"{amount * units[name][0]}{units[name][1]}" for name, amount in puzzle.shape.items()
+    }
+    return {"defragmentation": {"shape": shape}}
+
+
+def end_of(puzzle: Puzzle, plan: Plan) -> Counts:
+    """Where the pods are after the plan; every move must be possible when its turn comes."""
+    counts = deepcopy(puzzle.start)
+    place = {machine.name: number for number, machine in enumerate(puzzle.machines)}
+    told = f"{puzzle.strategy} seed {puzzle.seed}"
+    assert len({move.pod for move in plan.moves}) == len(plan.moves) <= puzzle.most_moves, told
+    for move in plan.moves:
+        row = puzzle.workload_of[move.pod]
+        source, target = place[move.source], place[move.target]
+        assert puzzle.workloads[row].is_movable, f"{told}: {move.pod} must stay"
+        assert puzzle.accepts(counts, row, target), f"{told}: {move.target} refuses {move.pod}"
+        counts[row][source] -= 1
+        counts[row][target] += 1
+        assert counts[row][source] >= 0, f"{told}: {move.pod} was not on {move.source}"
+    return counts
+
+
+def has_order(puzzle: Puzzle, end: Counts) -> bool:
+    """Whether pods can get from the start to the end one by one, each beside its old self."""
+    draw = Draw(puzzle.seed)
+    return any(_gets_there(puzzle, end, draw) for _ in range(_ORDERS_TRIED))
+
+
+def _gets_there(puzzle: Puzzle, end: Counts, draw: Draw) -> bool:
+    counts = deepcopy(puzzle.start)
+    while counts != end:
+        steps = list(_steps(puzzle, counts, end))
+        if not steps:
+            return False
+        row, source, target = draw.one(steps)
+        counts[row][source] -= 1
+        counts[row][target] += 1
+    return True
+
+
+def _steps(puzzle: Puzzle, counts: Counts, end: Counts) -> Iterator[tuple[int, int, int]]:
+    for row in range(len(puzzle.workloads)):
+        here, there = counts[row], end[row]
+        sources = [number for number, count in enumerate(here) if count > there[number]]
+        for target in (number for number, count in enumerate(here) if count < there[number]):
+            if puzzle.accepts(counts, row, target):
+                yield from ((row, source, target) for source in sources)
+
+
+def table(results: Sequence[Compared]) -> list[str]:
+    """A line per strategy: what its plans bring of the best possible improvement."""
+    lines = [
+        f"{'strategy':16} clusters     mean      min  at the optimum  optimum without an order"
+    ]
+    for strategy in STRATEGIES:
+        found = [each for each in results if each.strategy == strategy and each.can_be_improved]
+        if found:
+            ratios = [each.ratio for each in found]
+            lines.append(
+                f"{strategy:16} {len(found):8}  {fmean(ratios):7.2%}  {min(ratios):7.2%}  "
+                f"{sum(each.is_optimal for each in found):14}  "
+                f"{sum(not each.optimum_in_order for each in found):24}"
+            )
+    return lines

@@ -1,0 +1,263 @@
+"""The best end state within the move limit, from an exact solver (HiGHS).
+
+It decides where the pods end up, not in which order they get there: what it finds is at least as
+good as anything that can be done one move after another.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+
+import highspy
+from highspy.highs import highs_linear_expression, highs_var
+
+from tests.planning.exact.objectives import MOVE_COST, value_of
+from tests.planning.exact.puzzles import Counts, Puzzle, Workload
+
+Variable = highs_var
+Expression = highs_linear_expression
+
+LONGEST_SECONDS = 30.0
+# Of the objective at the start: squares are cut off by tangents until no more than this is open.
+_GAP = 0.002
+_LEAST_MOVE_COST = 1e-6
+_NOTHING = 1e-6
+_FIRST_TANGENTS = tuple(step / 100 for step in range(-60, 61, 4))
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """Where the pods would best be, and what that is worth."""
+
+    counts: Counts
+    """The best end state found."""
+    value: float
+    """Its objective."""
+    bound: float
+    """No end state has a lower objective. It is that of `counts` but for a small gap."""
+
+    @property
+    def gap(self) -> float:
+        """What the solver left open."""
+        return self.value - self.bound
+
+    def gains_anything(self, puzzle: Puzzle) -> bool:
+        """Whether it is better than to leave the pods where they are."""
+        return self.value < value_of(puzzle, puzzle.start) - _NOTHING
+
+
+def solve(puzzle: Puzzle, longest_seconds: float = LONGEST_SECONDS) -> Optimum:
+    """The best end state, and how good any could be at most."""
+    return _Model(puzzle).solve(longest_seconds)
+
+
+class _Model:
+    """How many pods of each workload end up on each node, as an integer program."""
+
+    def __init__(self, puzzle: Puzzle) -> None:
+        self._puzzle = puzzle
+        self._highs = highspy.Highs()  # type: ignore[no-untyped-call]
+        self._highs.silent()
+        self._numbers = range(len(puzzle.machines))
+        self._counts = [
+            [self._count(row, number) for number in self._numbers]
+            for row in range(len(puzzle.workloads))
+        ]
+        self._gone = self._departures()
+        self._squares: list[tuple[Variable, Variable]] = []
+        self._keep_all_pods()
+        self._keep_room()
+        self._keep_company()
+        self._keep_spread()
+        self._objective: Expression = {
+            "LoadBalancing": self._imbalance,
+            "CostOptimization": self._cost,
+            "Defragmentation": self._fragmentation,
+        }[puzzle.strategy]()
+        # Of equally good end states, one that takes few moves.
+        self._objective += _LEAST_MOVE_COST * self._gone
+
+    def solve(self, longest_seconds: float) -> Optimum:
+        """Solve, and where squares are only approximated, again until that is good enough."""
+        start = self._puzzle.start
+        at_start = value_of(self._puzzle, start)
+        best = Optimum(start, at_start, 0.0)
+        enough = _GAP * at_start if self._squares else 1e-4
+        deadline = time.monotonic() + longest_seconds
+        while (left := deadline - time.monotonic()) > 0:
+            best = self._better(best, enough / 2, left)
+            if best.gap <= enough or not self._squares:
+                break
+            self._add_tangents()
+        return best
+
+    def _better(self, best: Optimum, gap: float, seconds: float) -> Optimum:
+        self._highs.setOptionValue("threads", 1)
+        self._highs.setOptionValue("random_seed", 1)
+        self._highs.setOptionValue("mip_rel_gap", 0.0)
+        self._highs.setOptionValue("mip_abs_gap", gap)
+        self._highs.setOptionValue("time_limit", seconds)
+        self._highs.minimize(self._objective)
+        least = self._highs.getInfo().mip_dual_bound
+        bound = max(best.bound, least - _LEAST_MOVE_COST * self._puzzle.most_moves)
+        if not self._highs.getSolution().value_valid:
+            return Optimum(best.counts, best.value, min(bound, best.value))
+        counts = [[round(self._highs.variableValue(each)) for each in row] for row in self._counts]
+        value = value_of(self._puzzle, counts)
+        if value > best.value:
+            counts, value = best.counts, best.value
+        return Optimum(counts, value, min(bound, value))
+
+    # ------------------------------------------------------------ what may be
+
+    def _count(self, row: int, number: int) -> Variable:
+        workload = self._puzzle.workloads[row]
+        start = self._puzzle.start[row][number]
+        least = 0 if workload.is_movable else start
+        return self._integer(least, self._most(row, number))
+
+    def _most(self, row: int, number: int) -> int:
+        workload, machine = self._puzzle.workloads[row], self._puzzle.machines[number]
+        start = self._puzzle.start[row][number]
+        if not workload.is_movable or not workload.may_run_on(machine):
+            return start
+        return 1 if workload.group else min(len(workload.on), start + self._puzzle.most_moves)
+
+    def _departures(self) -> Expression:
+        """How many pods leave their node, which the limit is on."""
+        gone = []
+        for row, workload in enumerate(self._puzzle.workloads):
+            for number in self._numbers:
+                start = self._puzzle.start[row][number]
+                if workload.is_movable and start:
+                    gone.append(self._number(0, start))
+                    self._require(gone[-1] + self._counts[row][number] >= start)
+        self._require(self._sum(gone) <= self._puzzle.most_moves)
+        return self._sum(gone)
+
+    def _keep_all_pods(self) -> None:
+        for workload, row in zip(self._puzzle.workloads, self._counts, strict=True):
+            self._require(self._sum(row) == len(workload.on))
+
+    def _keep_room(self) -> None:
+        for number, machine in enumerate(self._puzzle.machines):
+            self._require(self._cpu(number) <= machine.cpu)
+            self._require(self._memory(number) <= machine.memory)
+            self._require(self._slots(number) <= machine.slots)
+
+    def _keep_company(self) -> None:
+        workloads = self._puzzle.workloads
+        for group in sorted({each.group for each in workloads if each.group is not None}):
+            rows = [row for row, each in enumerate(workloads) if each.group == group]
+            for number in self._numbers:
+                together = self._sum(self._counts[row][number] for row in rows)
+                self._require(together <= 1)
+                for avoiding in (row for row, each in enumerate(workloads) if each.avoids == group):
+                    most = len(workloads[avoiding].on)
+                    self._require(self._counts[avoiding][number] + most * together <= most)
+
+    def _keep_spread(self) -> None:
+        for row, workload in enumerate(self._puzzle.workloads):
+            if workload.max_skew is not None:
+                self._keep_spread_of(workload, row, workload.max_skew)
+
+    def _keep_spread_of(self, workload: Workload, row: int, max_skew: int) -> None:
+        zones = [
+            self._sum(self._counts[row][number] for number in numbers)
+            for numbers in self._puzzle.spread_zones(workload)
+        ]
+        for one, other in combinations(zones, 2):
+            self._require(one - other <= max_skew)
+            self._require(other - one <= max_skew)
+
+    # ------------------------------------------------------------ what is wanted
+
+    def _imbalance(self) -> Expression:
+        loads = []
+        for number, machine in enumerate(self._puzzle.machines):
+            if machine.is_for_everyone:
+                load = self._number(0, 1)
+                cpu = self._cpu(number) * (0.5 / machine.cpu)
+                memory = self._memory(number) * (0.5 / machine.memory)
+                self._require(cpu + memory - load == 0)
+                loads.append(load)
+        mean = self._number(0, 1)
+        self._require(self._sum(loads) - len(loads) * mean == 0)
+        for load in loads:
+            distance, square = self._number(-1, 1), self._number(0, 1)
+            self._require(load - mean - distance == 0)
+            self._squares.append((distance, square))
+            for at in _FIRST_TANGENTS:
+                self._add_tangent(distance, square, at)
+        return self._sum(square for _, square in self._squares)
+
+    def _add_tangents(self) -> None:
+        """Make the approximation exact at the last solution."""
+        at = [self._highs.variableValue(distance) for distance, _ in self._squares]
+        for (distance, square), where in zip(self._squares, at, strict=True):
+            # HiGHS takes no coefficients next to zero.
+            self._add_tangent(distance, square, round(where, 6))
+
+    def _add_tangent(self, distance: Variable, square: Variable, at: float) -> None:
+        self._require(square - 2 * at * distance >= -at * at)
+
+    def _cost(self) -> Expression:
+        prices = []
+        for number, machine in enumerate(self._puzzle.machines):
+            in_use = self._integer(0, 1)
+            prices.append(machine.price * in_use)
+            movable = [row for row, each in enumerate(self._puzzle.workloads) if each.is_movable]
+            for row in movable:
+                self._require(self._counts[row][number] - self._most(row, number) * in_use <= 0)
+            # Implied, but the solver sees much sooner what cannot be.
+            self._require(self._cpu(number, movable) - machine.cpu * in_use <= 0)
+            self._require(self._memory(number, movable) - machine.memory * in_use <= 0)
+        cost: Expression = self._sum(prices) + MOVE_COST * self._gone
+        return cost
+
+    def _fragmentation(self) -> Expression:
+        fragments = []
+        shape = self._puzzle.shape
+        for number, machine in enumerate(self._puzzle.machines):
+            if machine.is_for_everyone:
+                whole = self._integer(0, machine.slots)
+                self._require(whole + self._slots(number) <= machine.slots)
+                free = {
+                    "cpu": machine.cpu - self._cpu(number),
+                    "memory": machine.memory - self._memory(number),
+                }
+                for name, amount in shape.items():
+                    self._require(free[name] - amount * whole >= 0)
+                    fragments.append((free[name] * (1 / amount) - whole) * (1 / len(shape)))
+        return self._sum(fragments)
+
+    # ------------------------------------------------------------ in the solver's words
+
+    def _cpu(self, number: int, rows: list[int] | None = None) -> Expression:
+        workloads = self._puzzle.workloads
+        rows = list(range(len(workloads))) if rows is None else rows
+        return self._sum(workloads[row].cpu * self._counts[row][number] for row in rows)
+
+    def _memory(self, number: int, rows: list[int] | None = None) -> Expression:
+        workloads = self._puzzle.workloads
+        rows = list(range(len(workloads))) if rows is None else rows
+        return self._sum(workloads[row].memory * self._counts[row][number] for row in rows)
+
+    def _slots(self, number: int) -> Expression:
+        return self._sum(row[number] for row in self._counts)
+
+    def _sum(self, terms: Iterable[Variable | Expression]) -> Expression:
+        return self._highs.qsum(terms)
+
+    def _require(self, constraint: Expression) -> None:
+        self._highs.addConstr(constraint)
+
+    def _number(self, least: float, most: float) -> Variable:
+        variable: Variable = self._highs.addVariable(lb=least, ub=most)
+        return variable
+
+    def _integer(self, least: int, most: int) -> Variable:
+        whole = highspy.HighsVarType.kInteger
+        variable: Variable = self._highs.addVariable(lb=least, ub=most, type=whole)
+        return variable

@@ -1,0 +1,136 @@
+"""Plans bring nearly all of the improvement that is possible with as many moves.
+
+What is possible was worked out by an exact solver, which is asked again here where it is quick.
+`EXHAUSTIVE=1` has it solve ten times as many clusters, which takes hours.
+"""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from statistics import fmean
+
+import pytest
+
+from rescheduler.planning.feasibility.judge import Judge
+from testcluster.snapshots import snapshot_of
+from tests.planning.exact.comparison import Compared, compare
+from tests.planning.exact.objectives import STRATEGIES, value_of
+from tests.planning.exact.optima import Found, found_before
+from tests.planning.exact.optimum import Optimum, solve
+from tests.planning.exact.puzzles import MOST_NODES, MOST_PODS, Puzzle, generate_puzzle
+
+CLUSTERS = 40
+EXHAUSTIVE = os.environ.get("EXHAUSTIVE") == "1"
+PROCESSES = 2
+MEAN_AT_LEAST, EACH_AT_LEAST = 0.98, 0.90
+
+PATIENCE_SECONDS = 120.0
+QUICK_SECONDS = 0.2
+# What the solver may leave open, as a part of what there is at the start.
+LARGEST_GAP = 0.003
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ProcessPoolExecutor]:
+    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_plans_are_nearly_as_good_as_the_best_possible(
+    strategy: str, pool: ProcessPoolExecutor, everything_compared: list[Compared]
+) -> None:
+    one = partial(compare, strategy, longest_seconds=PATIENCE_SECONDS)
+    found = [each for each in pool.map(one, _seeds(strategy)) if each.can_be_improved]
+    everything_compared += found
+    ratios = [each.ratio for each in found]
+    assert len(ratios) >= CLUSTERS
+    worst = "\n".join(str(each) for each in sorted(found, key=lambda each: each.ratio)[:8])
+    assert min(ratios) >= EACH_AT_LEAST, worst
+    assert fmean(ratios) >= MEAN_AT_LEAST, worst
+
+
+def _seeds(strategy: str) -> list[int]:
+    if EXHAUSTIVE:
+        return list(range(10 * CLUSTERS))
+    return [found.seed for found in _found(strategy)]
+
+
+def _found(strategy: str) -> list[Found]:
+    return [each for each in found_before().values() if each.strategy == strategy]
+
+
+# ---------------------------------------------------------------- whether the measure is right
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_optimum_on_file_is_an_end_that_breaks_no_rule(strategy: str) -> None:
+    for found in _found(strategy):
+        puzzle = generate_puzzle(strategy, found.seed)
+        assert puzzle.digest == found.digest, "run python -m tests.planning.exact.optima"
+        optimum = found.optimum(puzzle)
+        assert optimum.gains_anything(puzzle)
+        assert optimum.gap <= LARGEST_GAP * value_of(puzzle, puzzle.start)
+        assert len(found.moves) <= puzzle.most_moves
+        assert puzzle.broken(optimum.counts) == []
+        assert puzzle.broken(puzzle.start) == []
+
+
+def test_the_solver_finds_what_is_on_file(pool: ProcessPoolExecutor) -> None:
+    quick = [each for each in found_before().values() if each.seconds <= QUICK_SECONDS]
+    assert len(quick) >= CLUSTERS
+    for found, solved in zip(quick, pool.map(_solve, quick), strict=True):
+        puzzle = generate_puzzle(found.strategy, found.seed)
+        slack = LARGEST_GAP * value_of(puzzle, puzzle.start)
+        assert solved.bound <= found.optimum(puzzle).value + 1e-9
+        assert solved.value == pytest.approx(found.optimum(puzzle).value, abs=slack)
+
+
+def _solve(found: Found) -> Optimum:
+    return solve(generate_puzzle(found.strategy, found.seed), PATIENCE_SECONDS)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_rules_of_the_puzzles_are_those_of_the_scheduler(strategy: str) -> None:
+    for found in _found(strategy):
+        puzzle = generate_puzzle(strategy, found.seed)
+        assert _accepted_by_the_judge(puzzle) == _accepted_by_the_puzzle(puzzle), found.seed
+
+
+def _accepted_by_the_judge(puzzle: Puzzle) -> dict[str, set[str]]:
+    snapshot = snapshot_of(puzzle.objects)
+    judge = Judge(snapshot)
+    accepted = {}
+    for row, key in enumerate(snapshot.pods.keys):
+        by_node = judge.accepted(int(snapshot.pods.template[row])).tolist()
+        names = zip(snapshot.nodes.names, by_node, strict=True)
+        accepted[key] = {name for name, is_accepted in names if is_accepted}
+    return accepted
+
+
+def _accepted_by_the_puzzle(puzzle: Puzzle) -> dict[str, set[str]]:
+    return {
+        pod: {
+            machine.name
+            for number, machine in enumerate(puzzle.machines)
+            if puzzle.accepts(puzzle.start, row, number)
+        }
+        for pod, row in puzzle.workload_of.items()
+    }
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_clusters_have_constraints_of_every_kind(strategy: str) -> None:
+    puzzles = [generate_puzzle(strategy, found.seed) for found in _found(strategy)]
+    workloads = [each for puzzle in puzzles for each in puzzle.workloads]
+    machines = [each for puzzle in puzzles for each in puzzle.machines]
+    for kind in ("pool", "tolerates", "group", "avoids", "max_skew", "daemon"):
+        assert sum(bool(getattr(each, kind)) for each in workloads) >= 10, kind
+    for kind in ("tainted", "cordoned"):
+        assert sum(getattr(each, kind) for each in machines) >= 5, kind
+    if strategy != "CostOptimization":
+        assert sum(each.stays for each in workloads) >= 10
+    assert max(len(puzzle.machines) for puzzle in puzzles) == MOST_NODES
+    assert 50 <= max(len(puzzle.workload_of) for puzzle in puzzles) <= MOST_PODS

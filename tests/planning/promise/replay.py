@@ -1,0 +1,257 @@
+"""Play a plan move by move on the plain rules, and see that it keeps every promise.
+
+Every check yields what it found wrong, in a sentence; a good plan gives none.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+from rescheduler.planning.circumstances import Circumstances, InFlight
+from rescheduler.planning.feasibility.judge import Judge
+from rescheduler.planning.plan import Mode, Move, Plan
+from rescheduler.planning.planner import make_plan
+from rescheduler.settings import Policy, read_policy
+from testcluster.client import JsonObject
+from testcluster.snapshots import snapshot_of
+from tests.planning.feasibility.draw import Draw
+from tests.planning.promise.kept_limits import KeptLimits
+from tests.planning.promise.plain_rules import Placed, PlainPod, State
+from tests.planning.promise.scenes import NOW, Scene
+
+_COMBINATIONS_TRIED = 8
+_SAME = 1e-9
+
+
+def plan_of(scene: Scene) -> Plan:
+    """The plan that is to be checked."""
+    circumstances = Circumstances(
+        now=NOW, in_flight=tuple(InFlight(pod, target) for pod, target in scene.in_flight)
+    )
+    return make_plan(snapshot_of(scene.objects), policy_of(scene), circumstances)
+
+
+def policy_of(scene: Scene) -> Policy:
+    """The scene's policy as it would be read from a file."""
+    return read_policy("policy", json.dumps(scene.arguments).encode())
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A plan and the cluster it is for."""
+
+    scene: Scene
+    plan: Plan
+
+    def broken_promises(self) -> Iterator[str]:
+        """Everything that is wrong with the plan."""
+        yield from self._moves_that_make_no_sense()
+        yield from KeptLimits(self.scene, self.plan.moves).exceeded()
+        yield from self._refused_moves()
+        yield from self._newly_broken_rules()
+        yield from self._moves_that_do_not_go_together()
+        yield from self._words_that_are_not_true()
+
+    # ------------------------------------------------------------ states
+
+    @cached_property
+    def start(self) -> list[Placed]:
+        """The pods as they are, those that are being migrated at both of their places."""
+        copies = [Placed(self.pods[pod], target) for pod, target in self.scene.in_flight]
+        return [*self.scene.placed, *copies]
+
+    @cached_property
+    def pods(self) -> dict[str, PlainPod]:
+        """Pods that are on nodes, by `namespace/name`."""
+        return {each.pod.key: each.pod for each in self.scene.placed}
+
+    @cached_property
+    def states(self) -> list[list[Placed]]:
+        """The cluster before each move, and after the last."""
+        states = [self.start]
+        for move in self.plan.moves:
+            states.append(self._after(states[-1], move))
+        return states
+
+    def _after(self, state: State, move: Move) -> list[Placed]:
+        return [*self._without(state, move), Placed(self.pods[move.pod], move.target)]
+
+    def _during(self, state: State, move: Move) -> list[Placed]:
+        """With both pods there or, if the old one has to go first, with neither."""
+        if move.mode == Mode.EVICT:
+            return self._without(state, move)
+        return [*state, Placed(self.pods[move.pod], move.target)]
+
+    def _without(self, state: State, move: Move) -> list[Placed]:
+        old = Placed(self.pods[move.pod], move.source)
+        return [each for each in state if each != old]
+
+    # ------------------------------------------------------------ each move by itself
+
+    def _moves_that_make_no_sense(self) -> Iterator[str]:
+        where = {each.pod.key: each.node for each in self.scene.placed}
+        seen = set()
+        for move in self.plan.moves:
+            if move.pod in seen:
+                yield f"{move.pod} moves twice"
+            seen.add(move.pod)
+            if where.get(move.pod) != move.source:
+                yield f"{move.pod} is on {where.get(move.pod)}, not on {move.source}"
+            if move.source == move.target:
+                yield f"{move.pod} moves to where it is"
+            if not move.reason:
+                yield f"{move.pod} moves without a reason"
+
+    # ------------------------------------------------------------ each move at its turn
+
+    def _refused_moves(self) -> Iterator[str]:
+        for state, move in zip(self.states, self.plan.moves, strict=False):
+            for name, ours, judged in self._answers(state, move):
+                if move.target not in judged:
+                    yield f"{_told(move)} is refused {name}"
+                if ours != judged:
+                    yield f"the plain rules and the judge disagree on {_told(move)} {name}: " + (
+                        f"{sorted(ours)} and {sorted(judged)}"
+                    )
+
+    def _answers(self, state: State, move: Move) -> Iterator[tuple[str, set[str], set[str]]]:
+        """When the pod is judged, and the nodes that accept it by the plain rules and the judge."""
+        pod, rules = self.pods[move.pod], self.scene.rules
+        gone = self._without(state, move)
+        if move.mode != Mode.EVICT:
+            yield "beside the old pod", rules.accepting(state, pod), self._judged(state, pod)
+        yield "when the old pod is gone", rules.accepting(gone, pod), self._judged(gone, pod)
+
+    def _judged(self, state: State, pod: PlainPod) -> set[str]:
+        """What a judge says that has never seen a move, of pods that really are there."""
+        newcomer = deepcopy(pod.item)
+        newcomer["metadata"]["name"] += "-new"
+        newcomer["spec"].pop("nodeName")
+        snapshot = snapshot_of([*self.scene.node_objects, *_as_objects(state), newcomer])
+        row = snapshot.pods.keys.index(f"{pod.key}-new")
+        accepted = Judge(snapshot).accepted(int(snapshot.pods.template[row])).tolist()
+        return {name for name, fits in zip(snapshot.nodes.names, accepted, strict=True) if fits}
+
+    def _newly_broken_rules(self) -> Iterator[str]:
+        rules = self.scene.rules
+        broken = [rules.broken(state) for state in self.states]
+        for number, move in enumerate(self.plan.moves):
+            for what, count in (broken[number + 1] - broken[number]).items():
+                yield f"{_told(move)} makes {count} more {what}"
+
+    # ------------------------------------------------------------ moves at the same time
+
+    def _moves_that_do_not_go_together(self) -> Iterator[str]:
+        waves = [move.wave for move in self.plan.moves]
+        if waves != sorted(waves):
+            yield f"waves are out of order: {waves}"
+            return
+        first = 0
+        for _, found in groupby(self.plan.moves, key=lambda move: move.wave):
+            wave = list(found)
+            if len(wave) > 1:
+                yield from self._clashes(self.states[first], wave)
+            first += len(wave)
+
+    def _clashes(self, state: State, wave: Sequence[Move]) -> Iterator[str]:
+        """Whatever the others of its wave are doing, a move must be possible."""
+        before = self.scene.rules.broken(state)
+        draw = Draw(f"{self.scene.policy}/{wave[0].pod}")
+        for move in wave:
+            others = [other for other in wave if other is not move]
+            for progress in _progresses(draw, len(others)):
+                meanwhile = self._in_the_middle(state, others, progress)
+                for when in self._when_refused(meanwhile, move):
+                    yield f"{_told(move)} is refused {when}, with {_told_of(others, progress)}"
+        for progress in _progresses(draw, len(wave)):
+            if 1 not in progress:
+                then = self.scene.rules.broken(self._in_the_middle(state, wave, progress))
+                for what, count in (then - before).items():
+                    yield f"{_told_of(wave, progress)} makes {count} more {what}"
+
+    def _in_the_middle(
+        self, state: State, moves: Sequence[Move], progress: Sequence[int]
+    ) -> list[Placed]:
+        now = list(state)
+        for move, how in zip(moves, progress, strict=True):
+            if how:
+                now = self._during(now, move) if how == 1 else self._after(now, move)
+        return now
+
+    def _when_refused(self, state: State, move: Move) -> Iterator[str]:
+        pod, rules = self.pods[move.pod], self.scene.rules
+        if move.mode != Mode.EVICT and not rules.accepts(state, pod, move.target):
+            yield "beside the old pod"
+        if not rules.accepts(self._without(state, move), pod, move.target):
+            yield "when the old pod is gone"
+
+    # ------------------------------------------------------------ what the plan says
+
+    def _words_that_are_not_true(self) -> Iterator[str]:
+        plan = self.plan
+        if plan.after.objective > plan.before.objective + _SAME:
+            yield f"the objective rises from {plan.before.objective} to {plan.after.objective}"
+        if not plan.summary:
+            yield "no summary"
+        moved = {move.pod for move in plan.moves}
+        for blocked in plan.blocked:
+            if blocked.pod in moved:
+                yield f"{blocked.pod} moves although {blocked.detail}"
+            if not blocked.detail:
+                yield f"{blocked.pod} is blocked without a word"
+        yield from self._wrong_utilization(plan.before.per_node, self.scene.placed)
+        last = self.scene.placed
+        for move in plan.moves:
+            last = tuple(self._after(last, move))
+        yield from self._wrong_utilization(plan.after.per_node, last)
+
+    def _wrong_utilization(self, told: dict[str, dict[str, float]], state: State) -> Iterator[str]:
+        for name in self.scene.rules.nodes:
+            has = self.scene.rules.free((), name)
+            left = self.scene.rules.free(state, name)
+            for what in ("cpu", "memory"):
+                used = 1 - left[what] / has[what]
+                if abs(told[name][what] - used) > 1e-6:
+                    yield f"{name} uses {used:.3f} of its {what}, not {told[name][what]:.3f}"
+
+
+_PROGRESS = ("not begun", "under way", "done")
+
+
+def _progresses(draw: Draw, count: int) -> Iterator[tuple[int, ...]]:
+    """How far other moves may have got: all alike, one ahead of the others, and some of it all."""
+    for how in range(3):
+        yield (how,) * count
+    for ahead in range(count):
+        for how in (1, 2):
+            yield tuple(how if number == ahead else 0 for number in range(count))
+    if count > 1:
+        for _ in range(_COMBINATIONS_TRIED):
+            yield tuple(draw.randrange(3) for _ in range(count))
+
+
+def _told(move: Move) -> str:
+    return f"{move.mode} of {move.pod} from {move.source} to {move.target}"
+
+
+def _told_of(moves: Sequence[Move], progress: Sequence[int]) -> str:
+    pairs = zip(moves, progress, strict=True)
+    return ", ".join(f"{_told(move)} {_PROGRESS[how]}" for move, how in pairs)
+
+
+def _as_objects(state: State) -> list[JsonObject]:
+    """Pods where they are; a second one of the same name gets another."""
+    seen: Counter[str] = Counter()
+    objects = []
+    for placed in state:
+        item = deepcopy(placed.pod.item)
+        item["spec"]["nodeName"] = placed.node
+        if seen[placed.pod.key]:
+            item["metadata"]["name"] += f"-again-{seen[placed.pod.key]}"
+        seen[placed.pod.key] += 1
+        objects.append(item)
+    return objects
