@@ -12,7 +12,10 @@ BENCHMARKS = {
     "reading": "read 150,000 pods through the client, from a local server that replays pages",
     "real_cluster": "read 1,000 nodes and 30,000 pods from a real API server",
     "feasibility": "judge 5,000 templates on 5,000 nodes with 150,000 pods",
-    "planning": "plan for 5,000 nodes and 150,000 pods",
+    "planning": "plan for 5,000 nodes and 150,000 pods, and for 1,000 and 30,000",
+    "planning_growth": "plan for 500 to 5,000 nodes",
+    "planning_memory": "read 150,000 pods and plan for them, in as little memory as possible",
+    "planning_quality": "pack 5,000 pods onto cheap nodes, and make room among 2,000",
 }
 
 

@@ -1,8 +1,11 @@
 """Snapshots of generated clusters, for what is measured without an API server."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from random import Random
 
 from rescheduler.model.snapshot import Snapshot
+from testcluster.builders import node, pod, replicaset
 from testcluster.client import JsonObject
 from testcluster.large import generate_large_cluster
 from testcluster.snapshots import snapshot_of
@@ -48,3 +51,99 @@ def rules_for(name: str, number: int) -> JsonObject:
             {"topologyKey": host, **spread},
         ]
     }
+
+
+# ------------------------------------------------------------ clusters to pack and to tidy up
+
+MACHINES = ((16, 64, 1.0), (32, 128, 1.9), (32, 64, 1.5), (64, 256, 3.7), (96, 384, 5.9))
+"""CPUs, memory in GiB and price of the machines that there are."""
+APP_CPUS = (1, 1, 2, 2, 4, 4, 8, 16)
+GIB_PER_CPU = (1, 2, 2, 4, 4, 6, 8)
+VM_CPUS = (1, 2, 4, 8, 16, 32)
+VM_WEIGHTS = (2, 6, 6, 4, 2, 0.4)
+# How often a random node is tried for a pod before it is given up.
+TRIES = 100
+
+
+@dataclass
+class Machine:
+    """A node while it is being filled."""
+
+    name: str
+    cpu: int
+    memory_gib: int
+    price: float = 1.0
+    apps: set[str] = field(default_factory=set)
+
+    def node(self) -> JsonObject:
+        """The node, empty and with its price."""
+        made = node(self.name, cpu=str(self.cpu), memory=f"{self.memory_gib}Gi", pods=250)
+        made["metadata"]["annotations"]["rescheduler.dev/node-cost"] = f"{self.price:.3f}"
+        return made
+
+
+@dataclass(frozen=True)
+class App:
+    """Pods that are alike; those that keep apart never share a node."""
+
+    name: str
+    cpu: int
+    memory_gib: int
+    keeps_apart: bool = False
+
+    def fits(self, machine: Machine) -> bool:
+        """Whether one more pod has room there and nothing against it."""
+        has_room = self.cpu <= machine.cpu and self.memory_gib <= machine.memory_gib
+        return has_room and not (self.keeps_apart and self.name in machine.apps)
+
+    def pod_on(self, machine: Machine, number: int) -> JsonObject:
+        """A pod there, which takes its room."""
+        machine.cpu -= self.cpu
+        machine.memory_gib -= self.memory_gib
+        machine.apps.add(self.name)
+        own = {"labelSelector": {"matchLabels": {"app": self.name}}}
+        apart = {REQUIRED: [{"topologyKey": "kubernetes.io/hostname", **own}]}
+        rules: JsonObject = {"affinity": {"podAntiAffinity": apart}} if self.keeps_apart else {}
+        return pod(
+            f"shop/{self.name}-{number}",
+            on=machine.name,
+            cpu=str(self.cpu),
+            memory=f"{self.memory_gib}Gi",
+            labels={"app": self.name},
+            owner=replicaset(f"shop/{self.name}"),
+            **rules,
+        )
+
+
+def priced_snapshot(nodes: int, pods: int, apps: int, seed: int = 1) -> Snapshot:
+    """Machines of several prices, loosely filled; the pods of every other app keep apart."""
+    random = Random(seed)
+    machines = []
+    for number in range(nodes):
+        cpu, memory, price = random.choice(MACHINES)
+        machines.append(Machine(f"node-{number:04}", cpu, memory, price * random.uniform(0.8, 1.3)))
+    kinds = []
+    for number in range(apps):
+        cpu = random.choice(APP_CPUS)
+        memory = cpu * random.choice(GIB_PER_CPU)
+        kinds.append(App(f"app-{number}", cpu, memory, keeps_apart=number % 2 == 0))
+    return scattered(machines, random.choices(kinds, k=pods), random)
+
+
+def fragmented_snapshot(nodes: int, pods: int, seed: int = 1) -> Snapshot:
+    """Equal machines with pods of all sizes here and there, and so with holes of all sizes."""
+    random = Random(seed)
+    machines = [Machine(f"node-{number:03}", 44, 256) for number in range(nodes)]
+    kinds = [App(f"vm-{cpu}-{gib}", cpu, cpu * gib) for gib in (2, 4) for cpu in VM_CPUS]
+    return scattered(machines, random.choices(kinds, VM_WEIGHTS * 2, k=pods), random)
+
+
+def scattered(machines: list[Machine], apps: Iterable[App], random: Random) -> Snapshot:
+    """A pod of each of these apps on some machine, if one with room is found."""
+    objects = [machine.node() for machine in machines]
+    for number, app in enumerate(apps):
+        tried = (random.choice(machines) for _ in range(TRIES))
+        machine = next((each for each in tried if app.fits(each)), None)
+        if machine is not None:
+            objects.append(app.pod_on(machine, number))
+    return snapshot_of(objects)

@@ -5,6 +5,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 import psutil
@@ -46,6 +47,26 @@ def median_seconds(action: Callable[[], object], repeat: int) -> float:
         action()
         seconds.append(time.perf_counter() - start)
     return statistics.median(seconds)
+
+
+class Times(NamedTuple):
+    """How long something took: on the clock, and of processors."""
+
+    wall_seconds: float
+    cpu_seconds: float
+
+
+def times_of(action: Callable[[], object]) -> Times:
+    """How long an action takes."""
+    start, start_cpu = time.perf_counter(), time.process_time()
+    action()
+    return Times(time.perf_counter() - start, time.process_time() - start_cpu)
+
+
+def median_times(action: Callable[[], object], repeat: int) -> Times:
+    """How long an action takes, the middle of several runs."""
+    wall, cpu = zip(*(times_of(action) for _ in range(repeat)), strict=True)
+    return Times(statistics.median(wall), statistics.median(cpu))
 
 
 def table(figures: Sequence[Figure]) -> str:

@@ -1,24 +1,40 @@
-"""Plan for 5,000 nodes and 150,000 pods."""
+"""Plan for a warm snapshot of 5,000 nodes and 150,000 pods, and for one of 1,000 and 30,000."""
 
 from benchmarks.clusters import large_snapshot
-from benchmarks.figures import Figure, median_seconds, peak_megabytes, report
+from benchmarks.figures import Figure, median_times, report
+from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.planner import make_plan
 from rescheduler.settings import Policy
 
-NODES, PODS, TEMPLATES = 5_000, 150_000, 5_000
+LARGE, MIDDLING = 5_000, 1_000
+PODS_PER_NODE = 30
+REPEAT = 3
 
 
 def main() -> None:
-    snapshot = large_snapshot(NODES, PODS, TEMPLATES, with_rules=True)
-    policy = Policy()
-    plan = make_plan(snapshot, policy)
-    assert len(plan.moves) == policy.max_reschedule_pods, plan.summary
+    large, middling = (snapshot_with_rules(nodes) for nodes in (LARGE, MIDDLING))
     report(
         [
-            Figure("plan of 10 moves", median_seconds(lambda: make_plan(snapshot, policy), 3), "s"),
-            Figure("planning: peak memory of the process", peak_megabytes(), "MB"),
+            *figures(large, moves=10, at_most=0.5),
+            *figures(large, moves=1_000, at_most=5),
+            *figures(middling, moves=10, at_most=0.1),
         ]
     )
+
+
+def snapshot_with_rules(nodes: int) -> Snapshot:
+    """A cluster of which every fifth workload minds its neighbours; 30 replicas in the mean."""
+    return large_snapshot(nodes, nodes * PODS_PER_NODE, nodes, with_rules=True)
+
+
+def figures(snapshot: Snapshot, moves: int, at_most: float) -> list[Figure]:
+    """How long a plan of so many moves takes."""
+    policy = Policy(max_reschedule_pods=moves)
+    plan = make_plan(snapshot, policy)
+    assert len(plan.moves) == moves, plan.summary
+    wall, cpu = median_times(lambda: make_plan(snapshot, policy), REPEAT)
+    name = f"plan of {moves:,} moves, {len(snapshot.nodes):,} nodes, {len(snapshot.pods):,} pods"
+    return [Figure(name, wall, "s", at_most), Figure(f"{name}: CPU", cpu, "s")]
 
 
 if __name__ == "__main__":

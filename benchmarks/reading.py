@@ -75,8 +75,8 @@ def seconds_per_event(tables: ClusterTables, lines: list[bytes]) -> float:
 
 
 @contextlib.contextmanager
-def replayed_cluster(nodes: int, pods: int) -> Iterator[str]:
-    """The address of a server that replays a generated cluster."""
+def replayed_cluster(nodes: int, pods: int, with_rules: bool = False) -> Iterator[str]:
+    """The address of a server that replays a generated cluster, of which some pods have rules."""
     command = [
         sys.executable,
         "-m",
@@ -85,6 +85,7 @@ def replayed_cluster(nodes: int, pods: int) -> Iterator[str]:
         str(nodes),
         "--pods",
         str(pods),
+        *(["--with-rules"] if with_rules else []),
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import msgspec
 from aiohttp import web
 
+from benchmarks.clusters import mind_neighbours
 from rescheduler.model.kinds import KINDS
 from testcluster.client import JsonObject
 from testcluster.large import generate_large_cluster
@@ -83,8 +84,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--pods", type=int, required=True)
+    parser.add_argument("--with-rules", action="store_true")
     wanted = parser.parse_args()
-    asyncio.run(serve(encoded_by_kind(generate_large_cluster(wanted.nodes, wanted.pods))))
+    objects = generate_large_cluster(wanted.nodes, wanted.pods)
+    objects = mind_neighbours(objects) if wanted.with_rules else objects
+    asyncio.run(serve(encoded_by_kind(objects)))
 
 
 if __name__ == "__main__":

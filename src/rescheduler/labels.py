@@ -8,3 +8,6 @@ MAINTENANCE = "scheduler.alpha.kubernetes.io/maintenance"
 
 CONTROL_PLANE_ROLES = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 """On a node: it runs the cluster itself and gets no pods of users."""
+
+POD_GROUPS = ("scheduling.x-k8s.io/pod-group", "scheduler.alpha.kubernetes.io/pod-group")
+"""On a pod: the group that it moves with, or stays with."""

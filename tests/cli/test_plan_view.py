@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from rescheduler.cli.charts import MOST_BARS, bucket_counts, short_names
+from rescheduler.cli.moves_view import MOST_MOVES
 from rescheduler.cli.plan_view import show_plan
 from rescheduler.planning.plan import Assessment, Blocked, Mode, Move, Plan, Spread
 
@@ -25,18 +26,33 @@ def assessment(cpu: list[float], memory: list[float]) -> Assessment:
     return Assessment(utilization, len(cpu), 1.0, per_node)
 
 
-def move(pod: str, source: str = "node-0", target: str = "node-1") -> Move:
-    return Move(pod, source, target, "LoadBalancing", Mode.HANDOFF, "node-0 is at 95 %", 0.5)
+def move(
+    pod: str, *, source: str = "node-0", target: str = "node-1", gain: float = 0.5, wave: int = 0
+) -> Move:
+    why = "node-0 is at 95 %"
+    return Move(pod, source, target, "LoadBalancing", Mode.HANDOFF, why, gain, wave)
 
 
 BEFORE = assessment([0.95, 0.05], [0.75, 0.25])
 AFTER = assessment([0.5, 0.5], [0.5, 0.5])
+
+
+def plan_of(
+    *moves: Move,
+    blocked: tuple[Blocked, ...] = (),
+    before: Assessment = BEFORE,
+    after: Assessment = AFTER,
+    summary: str = "Done.",
+) -> Plan:
+    return Plan(moves, blocked, before, after, overloaded=(), summary=summary)
+
+
 BLOCKED = (
     Blocked("kube-system/agent-1", "DaemonSet", "it belongs to its node"),
     Blocked("kube-system/agent-2", "DaemonSet", "it belongs to its node"),
     Blocked("shop/db-0", "Disabled", ""),
 )
-PLAN = Plan((move("shop/cart-0"), move("shop/cart-1")), BLOCKED, BEFORE, AFTER, "2 moves.")
+PLAN = plan_of(move("shop/cart-0"), move("shop/cart-1"), blocked=BLOCKED, summary="2 moves.")
 
 
 def drawn(plan: Plan, width: int = 80, encoding: str = "utf-8", color: bool = False) -> str:
@@ -49,7 +65,7 @@ def drawn(plan: Plan, width: int = 80, encoding: str = "utf-8", color: bool = Fa
 def large(nodes: int) -> Plan:
     before = assessment([number / nodes for number in range(nodes)], [0.5] * nodes)
     after = assessment([0.5] * nodes, [0.5] * nodes)
-    return Plan((), (), before, after, "Nothing.")
+    return plan_of(before=before, after=after)
 
 
 def test_every_node_has_a_bar_before_and_after() -> None:
@@ -62,15 +78,71 @@ def test_every_node_has_a_bar_before_and_after() -> None:
 def test_moves_are_told_with_their_reasons() -> None:
     text = drawn(PLAN)
     assert "Moves: 2" in text
-    assert "1  shop/cart-0  node-0 → node-1  Handoff" in text
+    assert "1  shop/cart-0  node-0 → node-1  Handoff   gain 0.5" in text
     assert "node-0 is at 95 %" in text
 
 
 def test_a_wide_terminal_gets_a_line_for_each_move() -> None:
     (line,) = [line for line in drawn(PLAN, width=140).splitlines() if "shop/cart-0" in line]
     assert re.sub(" +", " ", line.strip()) == (
-        "1 shop/cart-0 node-0 → node-1 Handoff node-0 is at 95 %"
+        "1 1 shop/cart-0 node-0 → node-1 Handoff 0.5 node-0 is at 95 %"
     )
+
+
+TURNS = plan_of(*(move(f"shop/cart-{wave}{each}", wave=wave) for wave in range(2) for each in "ab"))
+
+
+def test_moves_of_a_turn_stand_together() -> None:
+    lines = [line.strip() for line in drawn(TURNS).splitlines()]
+    assert any(line.startswith("They run in 2 turns") for line in lines)
+    told = [line.split("  ")[:2] for line in lines if re.match(r"Turn|\d  ", line)]
+    assert told == [
+        ["Turn 1"],
+        ["1", "shop/cart-0a"],
+        ["2", "shop/cart-0b"],
+        ["Turn 2"],
+        ["3", "shop/cart-1a"],
+        ["4", "shop/cart-1b"],
+    ]
+
+
+def test_a_wide_terminal_has_turns_in_a_column() -> None:
+    lines = [line.split() for line in drawn(TURNS, width=140).splitlines() if "shop/" in line]
+    assert [(number, turn) for number, turn, *_ in lines] == [
+        ("1", "1"),
+        ("2", "1"),
+        ("3", "2"),
+        ("4", "2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("waves", "told"),
+    [([0, 0], "They may all run at the same time."), ([0, 1], "They run one after another.")],
+)
+def test_turns_are_not_drawn_where_a_sentence_says_it_all(waves: list[int], told: str) -> None:
+    text = drawn(plan_of(*(move(f"shop/cart-{wave}", wave=wave) for wave in waves)))
+    assert told in text
+    assert "Turn" not in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_a_long_plan_is_cut_and_says_where_the_rest_is(width: int) -> None:
+    plan = plan_of(*(move(f"shop/cart-{number}") for number in range(MOST_MOVES + 2380)))
+    text = drawn(plan, width)
+    assert "Moves: 2,430" in text
+    assert "LoadBalancing (Handoff): 2,430" in " ".join(text.split())
+    assert f"shop/cart-{MOST_MOVES - 1} " in text
+    assert f"shop/cart-{MOST_MOVES} " not in text
+    assert "… and 2,380 more; -o json has them all" in text
+
+
+@pytest.mark.parametrize(
+    ("gain", "shown"),
+    [(2_000_000.0, "2,000,000"), (12.345, "12.3"), (0.001234, "0.00123"), (-0.25, "-0.25")],
+)
+def test_gains_are_short_to_read(gain: float, shown: str) -> None:
+    assert f"gain {shown}\n" in drawn(plan_of(move("shop/cart-0", gain=gain)))
 
 
 def test_blockers_are_counted_with_an_example() -> None:
@@ -85,15 +157,16 @@ def test_key_figures_are_shown_before_and_after() -> None:
     assert re.search(r"CPU, fullest node +95\.0 % +→ +50\.0 %", text)
     assert re.search(r"CPU, standard deviation +12\.3 % +=", text)
     assert re.search(r"Nodes in use +2 +=", text)
+    assert re.search(r"Objective +1 +=", text)
 
 
 def test_the_summary_comes_last() -> None:
     assert drawn(PLAN).splitlines()[-1] == "2 moves."
-    assert drawn(Plan((), (), BEFORE, BEFORE, "Balanced.")).splitlines()[-1] == "Balanced."
+    assert drawn(plan_of(summary="Balanced.")).splitlines()[-1] == "Balanced."
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
-@pytest.mark.parametrize("plan", [PLAN, large(MOST_BARS), large(MOST_BARS + 1), large(5000)])
+@pytest.mark.parametrize("plan", [PLAN, TURNS, large(MOST_BARS), large(MOST_BARS + 1), large(5000)])
 def test_no_line_is_wider_than_the_terminal(plan: Plan, width: int) -> None:
     assert max(map(len, drawn(plan, width).splitlines())) <= width
 

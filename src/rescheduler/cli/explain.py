@@ -47,7 +47,9 @@ def explain(
     if all_pods and policy:
         raise typer.BadParameter("--all asks nodes only, not the policy", param_hint="--policy")
     refuse_second_use_of_stdin(snapshot, policy)
-    rules = policy_in(policy)
+    from rescheduler.cli.strategies import strategies_of_others
+
+    rules = policy_in(policy, strategies_of_others())
     cluster = cluster_from(snapshot, kubeconfig, context)
     if pod is None:
         show_all(cluster, with_old_pod, output)

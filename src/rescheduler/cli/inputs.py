@@ -8,6 +8,7 @@ import typer
 from rescheduler.cli.files import STANDARD, read_input
 
 if TYPE_CHECKING:
+    from rescheduler.cli.strategies import Strategies
     from rescheduler.model.snapshot import Snapshot
     from rescheduler.settings import Policy
 
@@ -20,11 +21,11 @@ def refuse_second_use_of_stdin(files: list[str] | None, policy: str | None) -> N
         )
 
 
-def policy_in(file: str | None) -> "Policy":
-    """The policy in a file, or the defaults."""
+def policy_in(file: str | None, strategies: "Strategies") -> "Policy":
+    """The policy in a file, which may name these strategies of other people; or the defaults."""
     from rescheduler.settings import Policy, read_policy
 
-    return read_policy(*read_input(file)) if file else Policy()
+    return read_policy(*read_input(file), strategies) if file else Policy()
 
 
 def cluster_from(

@@ -1,6 +1,8 @@
 """`rescheduler plan`: what would be moved, and why. It changes nothing."""
 
 import sys
+import time
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +14,9 @@ from rescheduler.cli.screen import console
 
 if TYPE_CHECKING:
     from rescheduler.planning.plan import Plan
+
+# Of the time for a plan. The rest is for bringing the moves into order and putting them into words.
+SEARCHING = 0.7
 
 
 class Output(StrEnum):
@@ -28,15 +33,35 @@ def plan(
     output: Annotated[
         Output, typer.Option("--output", "-o", help="How to show it.")
     ] = Output.TABLE,
+    seed: Annotated[
+        int,
+        typer.Option(
+            metavar="NUMBER", help="Decides between equals: the same number gives the same plan."
+        ),
+    ] = 0,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """Show which pods would be moved, where to, and why. Nothing is changed."""
     refuse_second_use_of_stdin(snapshot, policy)
+    from rescheduler.cli.strategies import blaming, strategies_of_others
+    from rescheduler.planning.circumstances import Circumstances
     from rescheduler.planning.planner import make_plan
 
-    rules = policy_in(policy)
-    show(make_plan(cluster_from(snapshot, kubeconfig, context), rules), output)
+    strategies = strategies_of_others()
+    rules = policy_in(policy, strategies)
+    cluster = cluster_from(snapshot, kubeconfig, context)
+    circumstances = Circumstances(now=time.time(), seed=seed)
+    out_of_time = once_over(SEARCHING * rules.planning_timeout_seconds)
+    with blaming(strategies):
+        made = make_plan(cluster, rules, circumstances, strategies, out_of_time)
+    show(made, output)
+
+
+def once_over(seconds: float) -> Callable[[], bool]:
+    """A question that is answered with yes once so much time has passed, counted from now."""
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() >= end
 
 
 def show(plan: "Plan", output: Output) -> None:

@@ -1,17 +1,15 @@
 """A plan for the eye: how full nodes are now and then, the moves, and what stood in the way."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from rescheduler.cli.charts import chart, short_names
-from rescheduler.planning.plan import Assessment, Blocked, Move, Plan, Spread
+from rescheduler.cli.charts import chart
+from rescheduler.cli.moves_view import about_moves, moves_of, short_number, what_was_cut
+from rescheduler.planning.plan import Assessment, Blocked, Plan, Spread
 
-# From here on, reasons have a column of their own instead of a line.
-WIDE = 120
 RESOURCE_NAMES = {"cpu": "CPU", "memory": "Memory"}
 
 
@@ -30,9 +28,11 @@ def parts_of(plan: Plan, console: Console) -> Iterator[RenderableType]:
         yield chart(plan.before, plan.after, console)
         yield figures(plan.before, plan.after, arrow)
     if plan.moves:
-        yield Group(heading(f"Moves: {len(plan.moves)}"), moves(plan, console, arrow))
+        title = heading(f"Moves: {len(plan.moves):,}")
+        told = about_moves(plan.moves), moves_of(plan, console, arrow)
+        yield Group(title, *told, *what_was_cut(plan, console))
     if plan.blocked:
-        yield Group(heading(f"Not moved: {len(plan.blocked)}"), blocked(plan.blocked))
+        yield Group(heading(f"Not moved: {len(plan.blocked):,}"), blocked(plan.blocked))
 
 
 def heading(text: str) -> Text:
@@ -61,51 +61,12 @@ def figure_rows(before: Assessment, after: Assessment) -> Iterator[tuple[str, st
         spread = was.standard_deviation, becomes.standard_deviation
         yield f"{name}, standard deviation", percent(spread[0]), percent(spread[1])
     yield "Nodes in use", f"{before.nodes_in_use:,}", f"{after.nodes_in_use:,}"
+    yield "Objective", short_number(before.objective), short_number(after.objective)
 
 
 def percent(fraction: float) -> str:
     """A fraction as people write it."""
     return f"{fraction * 100:.1f} %"
-
-
-def moves(plan: Plan, console: Console, arrow: str) -> RenderableType:
-    """All moves in their order."""
-    names = short_names({name for move in plan.moves for name in (move.source, move.target)})
-    if console.width >= WIDE:
-        return moves_table(plan.moves, names, arrow)
-    return Group(*moves_line_by_line(plan.moves, names, arrow, console.width))
-
-
-def moves_table(moves: tuple[Move, ...], names: Mapping[str, str], arrow: str) -> Table:
-    """A line for each move."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    table.add_column("#", justify="right", style="dim")
-    table.add_column("Pod", overflow="fold")
-    table.add_column(f"From {arrow} to", overflow="fold")
-    table.add_column("How")
-    table.add_column("Why", ratio=1)
-    for number, move in enumerate(moves, start=1):
-        way = f"{names[move.source]} {arrow} {names[move.target]}"
-        table.add_row(str(number), move.pod, way, move.mode, Text(move.reason))
-    return table
-
-
-def moves_line_by_line(
-    moves: tuple[Move, ...], names: Mapping[str, str], arrow: str, width: int
-) -> Iterator[RenderableType]:
-    """What moves in one line, why in the next; long names get a line of their own."""
-    digits = len(str(len(moves)))
-    ways = [f"{names[move.source]} {arrow} {names[move.target]}" for move in moves]
-    pod_width, way_width = max(len(move.pod) for move in moves), max(map(len, ways))
-    fits = digits + 2 + pod_width + 2 + way_width + 2 + len("Handoff") <= width
-    for number, (move, way) in enumerate(zip(moves, ways, strict=True), start=1):
-        indented = f"\n{'':{digits + 2}}"
-        line = Text(f"{number:>{digits}}  ", style="dim", overflow="fold")
-        line.append(f"{move.pod:<{pod_width}}" if fits else move.pod, style="not dim bold")
-        line.append("  " if fits else indented)
-        line.append(f"{way:<{way_width}}  {move.mode}", style="not dim")
-        yield line
-        yield Padding(Text(move.reason, style="dim"), (0, 0, 0, digits + 2), expand=False)
 
 
 def blocked(pods: tuple[Blocked, ...]) -> Table:

@@ -8,7 +8,7 @@ import numpy as np
 from rescheduler.model.objects import Part
 from rescheduler.model.snapshot import Floats, Snapshot
 from rescheduler.planning.feasibility.judge import Judge
-from rescheduler.planning.load import NodeLoad, load_of
+from rescheduler.planning.load import NodeLoad
 from rescheduler.planning.movability import Movability
 from rescheduler.planning.plan import Mode
 from rescheduler.settings import Policy
@@ -85,8 +85,8 @@ def explain(
 def _loads(snapshot: Snapshot, template: int, source: int) -> tuple[Floats, Floats]:
     """How loaded each node is, and would be with the pod; its own node has it already."""
     load = NodeLoad(snapshot)
-    now = load_of(load.utilization)
-    then = load_of(load.utilization + load.demand[template] / load.capacity)
+    now = load.load(load.used)
+    then = load.load(load.used + load.demand[:, template][:, None])
     if source >= 0:
         then[source] = now[source]
     return now, then

@@ -25,7 +25,7 @@ class NodeLoad:
     @cached_property
     def resources(self) -> tuple[str, ...]:
         """The measured ones, and whatever else some pod asks for."""
-        asked = self.snapshot.asked.any(axis=0)
+        asked = np.atleast_1d(self.snapshot.asked.any(axis=0))
         others = [
             name
             for column, name in enumerate(self.snapshot.resources)

@@ -3,7 +3,7 @@
 Most of it is a sum over nodes, so the effect of a move is known from the two nodes it touches.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -27,7 +27,8 @@ class Objective:
         load: NodeLoad,
         policy: Policy,
         movable: Ints,
-        others: Mapping[str, type[Strategy]] = {},
+        others: Mapping[str, type[Strategy]],
+        is_due: Callable[[Bools], bool],
     ) -> None:
         self._load = load
         self._known = {**STRATEGIES, **others}
@@ -46,21 +47,21 @@ class Objective:
         for name in (name for name in self._known if name in names):
             strategy = self._known[name](load, policy)
             strategy.start_movable = movable
-            if strategy.wants_something():
-                self._enlist(strategy)
-            else:
+            pressed = strategy.pressed(load.used, movable)
+            if not pressed.any() or (strategy.is_about_load and not is_due(pressed)):
                 self.resting.append(strategy)
+            else:
+                self._enlist(strategy)
 
-    @property
-    def wants_repair(self) -> bool:
-        """Whether rules that are broken are to be mended, if there are any."""
-        return any(each.name == "ConstraintRepair" for each in self.resting)
+    def rests(self, name: str) -> bool:
+        """Whether the strategy is enabled and, as far as nodes are concerned, wants nothing."""
+        return any(each.name == name for each in self.resting)
 
-    def start_repair(self) -> None:
-        """There are broken rules."""
-        repair = next(each for each in self.resting if each.name == "ConstraintRepair")
-        self.resting.remove(repair)
-        self._enlist(repair)
+    def wake(self, name: str) -> None:
+        """The strategy wants something after all: of pods."""
+        for strategy in [each for each in self.resting if each.name == name]:
+            self.resting.remove(strategy)
+            self._enlist(strategy)
 
     def _enlist(self, strategy: Strategy) -> None:
         urgency = list(self._known).index
@@ -112,7 +113,7 @@ class Objective:
             found = strategy.avoids(rows, used)
             if found is not None:
                 avoided = found if avoided is None else avoided | found
-        return avoided
+        return None if avoided is None else np.broadcast_to(avoided, used.shape[1:])
 
     def follow(self, used: Floats) -> None:
         """Let strategies look at all nodes anew."""
@@ -130,4 +131,17 @@ class Objective:
         """Why no strategy wants anything, with the numbers."""
         if not self.resting:
             return "no strategy is enabled"
-        return "; ".join(each.at_rest(self._load.used) for each in self.resting)
+        return "; ".join(self._why_resting(each) for each in self.resting)
+
+    def _why_resting(self, strategy: Strategy) -> str:
+        if strategy.pressed(self._load.used, strategy.start_movable).any():
+            return f"{strategy.name} waits until load is too high for consecutiveRounds rounds"
+        return strategy.at_rest(self._load.used)
+
+    def overloaded(self) -> Bools:
+        """Nodes whose load is too high at the start, whether or not it is time to act on it."""
+        overloaded = np.zeros(self._load.used.shape[1], bool)
+        for strategy in self.strategies + self.resting:
+            if strategy.is_about_load:
+                overloaded |= strategy.pressed(self._load.used, strategy.start_movable)
+        return overloaded

@@ -48,7 +48,7 @@ class Order:
 
     def _make_what_fits(self, waiting: Sequence[Step]) -> list[Step]:
         awaited = Counter(step.target for step in waiting)
-        overdrawn = (self._free < 0).any(axis=0)
+        overdrawn = np.atleast_1d((self._free < 0).any(axis=0))
         order = sorted(
             waiting, key=lambda step: (not overdrawn[step.source], -awaited[step.source])
         )

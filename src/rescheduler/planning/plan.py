@@ -67,5 +67,7 @@ class Plan(Part, frozen=True, omit_defaults=False):
     blocked: tuple[Blocked, ...]
     before: Assessment
     after: Assessment
+    overloaded: tuple[str, ...]
+    """Nodes whose load is too high now: who plans in rounds counts how often in a row."""
     summary: str
     """One sentence: what the plan does or, if it does nothing, why."""

@@ -11,6 +11,7 @@ the old one is gone and, for a handoff, also while it is still there.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from rescheduler.model.snapshot import Snapshot
@@ -21,8 +22,8 @@ from rescheduler.planning.plan import Assessment, Blocked, Plan
 from rescheduler.planning.problem import Problem
 from rescheduler.planning.reporting import Report
 from rescheduler.planning.search.finding import find_steps
-from rescheduler.planning.search.occupancy import Occupancy
 from rescheduler.planning.search.steps import Step
+from rescheduler.planning.strategies.cost_optimization import CostOptimization
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.settings import Policy
 
@@ -46,37 +47,69 @@ def make_plan(
     if not problem.objective.strategies:
         return _nothing(problem, f"Nothing to move: {_why_at_rest(problem)}.")
     steps = find_steps(problem, out_of_time)
+    if steps and not _saves_enough(problem, steps):
+        others = tuple(each for each in policy.enabled_strategies if each != CostOptimization.name)
+        rest = msgspec.structs.replace(policy, enabled_strategies=others)
+        return make_plan(snapshot, rest, circumstances, strategies, out_of_time)
     return _plan(problem, steps)
 
 
+def _saves_enough(problem: Problem, steps: Sequence[Step]) -> bool:
+    """Whether the nodes that become free are worth it, if money is what this is about."""
+    packing = problem.objective.find(CostOptimization.name)
+    least = problem.policy.cost_optimization.minimum_savings
+    if not isinstance(packing, CostOptimization) or least <= 0:
+        return True
+    movable = problem.movable_on.copy()
+    np.subtract.at(movable, [step.source for step in steps], 1)
+    np.add.at(movable, [step.target for step in steps], 1)
+    return packing.saved(problem.movable_on, movable, len(steps)) >= least
+
+
 def _plan(problem: Problem, steps: Sequence[Step]) -> Plan:
+    before = _assessment(problem, (), problem.start_value + problem.pod_cost)
     report = Report(problem, steps)
     for step in steps:
         problem.judge.place(*step)
     blocked = tuple(report.blocked())
+    cost = report.occupancy.total() + problem.pod_cost - report.gained_by_pods
     return Plan(
         moves=report.moves,
         blocked=blocked,
-        before=_before(problem),
-        after=_after(problem, steps, report.occupancy),
+        before=before,
+        after=_assessment(problem, steps, cost),
+        overloaded=_overloaded(problem),
         summary=_summary(problem, steps, blocked),
     )
 
 
 def _nothing(problem: Problem, why: str) -> Plan:
-    now = _before(problem)
-    return Plan(moves=(), blocked=(), before=now, after=now, summary=why)
+    now = _assessment(problem, (), problem.start_value + problem.pod_cost)
+    return Plan(
+        moves=(),
+        blocked=(),
+        before=now,
+        after=now,
+        overloaded=_overloaded(problem),
+        summary=why,
+    )
 
 
-def _before(problem: Problem) -> Assessment:
-    return _after(problem, (), Occupancy(problem.load, problem.objective, problem.movable_on))
+def _overloaded(problem: Problem) -> tuple[str, ...]:
+    rows = np.flatnonzero(problem.objective.overloaded())
+    return tuple(problem.snapshot.nodes.names[row] for row in rows)
 
 
-def _after(problem: Problem, steps: Sequence[Step], occupancy: Occupancy) -> Assessment:
-    in_use = pods_in_use(problem.load)
-    np.subtract.at(in_use, [step.source for step in steps], 1)
-    np.add.at(in_use, [step.target for step in steps], 1)
-    return assess(problem.load, occupancy.used, in_use, occupancy.total())
+def _assessment(problem: Problem, steps: Sequence[Step], objective: float) -> Assessment:
+    """The cluster after these steps."""
+    in_use, used = pods_in_use(problem.load), problem.load.used.copy()
+    for pod, source, target in steps:
+        demand = problem.load.demand[:, int(problem.snapshot.pods.template[pod])]
+        used[:, source] -= demand
+        used[:, target] += demand
+        in_use[source] -= 1
+        in_use[target] += 1
+    return assess(problem.load, used, in_use, objective)
 
 
 def _why_at_rest(problem: Problem) -> str:

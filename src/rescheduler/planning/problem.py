@@ -1,6 +1,6 @@
 """The problem that searches work on: who could move, where to, and at what price."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -9,17 +9,23 @@ import numpy as np
 import numpy.typing as npt
 
 from rescheduler.model.snapshot import Bools, Floats, Ints, Snapshot
+from rescheduler.model.templates import Template
 from rescheduler.planning.circumstances import Circumstances
 from rescheduler.planning.conflicts import Conflicts
 from rescheduler.planning.disturbance import age_order, prices
 from rescheduler.planning.feasibility.judge import Judge
+from rescheduler.planning.in_flight import with_arrivals
 from rescheduler.planning.limits import Limits
 from rescheduler.planning.load import NodeLoad
 from rescheduler.planning.movability import Movability
 from rescheduler.planning.objective import Objective
 from rescheduler.planning.plan import Mode
+from rescheduler.planning.pod_term import PodTerm
+from rescheduler.planning.spreading import Spreading
 from rescheduler.planning.strategies.constraint_repair import BROKEN
+from rescheduler.planning.strategies.cost_optimization import CostOptimization
 from rescheduler.planning.strategies.strategy import Strategy
+from rescheduler.planning.wishes import Wishes
 from rescheduler.settings import Policy
 
 # Cells of which it is asked whether they break a rule about more than their node.
@@ -84,6 +90,7 @@ class Problem:
         circumstances: Circumstances,
         others: Mapping[str, type[Strategy]],
     ) -> None:
+        snapshot = with_arrivals(snapshot, circumstances.in_flight)
         self.snapshot = snapshot
         self.policy = policy
         self.circumstances = circumstances
@@ -94,10 +101,49 @@ class Problem:
         order = age_order(snapshot, circumstances.now)
         self.cells = cells_of(snapshot, self.movability.movable, order)
         self.movable_on = self._movable_on()
-        self.objective = Objective(self.load, policy, self.movable_on, others)
-        if self.objective.wants_repair and self.broken.any():
-            self.objective.start_repair()
+        self.objective = Objective(self.load, policy, self.movable_on, others, self._is_due)
+        packing = self.objective.find("CostOptimization")
+        if isinstance(packing, CostOptimization):
+            packing.anchor(self._anchored())
+        self.pod_terms = [term for term in self._pod_terms() if term.is_wanting()]
+        """What strategies want of single pods, kept up to date by the search that moves them."""
+        for term in self.pod_terms:
+            self.objective.wake(term.strategy)
+        if self.objective.rests("ConstraintRepair") and self.broken.any():
+            self.objective.wake("ConstraintRepair")
         self.max_moves = policy.max_reschedule_pods
+
+    def _pod_terms(self) -> Iterator[PodTerm]:
+        policy, enabled = self.policy, self.policy.enabled_strategies
+        if "TopologySpread" in enabled:
+            undeclared = policy.topology_spread.undeclared
+            workloads = self.movability.workloads
+            yield Spreading(self.snapshot, self.refused_for_good, workloads, undeclared)
+        if "ConstraintRepair" in enabled and policy.constraint_repair.preferred:
+            yield Wishes(self.snapshot)
+
+    def _is_due(self, pressed: Bools) -> bool:
+        """Whether the load of some of these nodes was too high for as many rounds as asked for."""
+        counted, rounds = self.circumstances.rounds_pressed, self.policy.consecutive_rounds or 1
+        if counted is None:
+            return True
+        names = self.snapshot.nodes.names
+        return any(counted.get(names[node], 1) >= rounds for node in np.flatnonzero(pressed))
+
+    def _anchored(self) -> Bools:
+        """Nodes with pods that stay and do not belong to them: they are in use whatever moves."""
+        belongs = np.array([_belongs_to_node(each) for each in self.snapshot.templates], bool)
+        pods = self.snapshot.pods
+        stays = pods.placed & ~self.movability.movable & ~belongs[pods.template]
+        counts = np.bincount(pods.node[stays], minlength=len(self.snapshot.nodes))
+        return np.asarray(counts > 0)
+
+    @cached_property
+    def must_be_left(self) -> Bools:
+        """Nodes that every pod should leave that can."""
+        if "NodeMaintenance" not in self.policy.enabled_strategies:
+            return np.zeros(len(self.snapshot.nodes), bool)
+        return self.load.under_maintenance
 
     def _movable_on(self) -> Ints:
         counts = np.bincount(
@@ -120,6 +166,15 @@ class Problem:
     def start_value(self) -> float:
         """What the nodes cost as they are."""
         return float(self.objective.costs(self.load.used, self.movable_on).sum())
+
+    @cached_property
+    def pod_cost(self) -> float:
+        """What it costs that pods are where they are, apart from what nodes hold."""
+        cost = sum(term.total() for term in self.pod_terms)
+        if self.repairs:
+            templates, nodes, counts = self.cells.template, self.cells.node, self.cells.count
+            cost += float(self.trouble(self.conflicts, templates, nodes) @ counts)
+        return cost
 
     @property
     def repairs(self) -> bool:
@@ -162,7 +217,7 @@ class Problem:
         if self.broken_beyond:
             pairs = zip(templates.tolist(), nodes.tolist(), strict=True)
             broken = broken + np.array([pair in self.broken_beyond for pair in pairs], bool)
-        return BROKEN * broken
+        return np.asarray(BROKEN * broken, np.float64)
 
     def refused_for_good(self, template: int) -> Bools:
         """Nodes that will not do for the template whatever else is there."""
@@ -215,3 +270,8 @@ class Problem:
         if not judge.minding[template]:
             return by_handoff or not judge.refusals(template)[target]
         return not judge.refusals_without(pod)[target] and not judge.would_be_missed(pod, target)
+
+
+def _belongs_to_node(template: Template) -> bool:
+    """Whether such pods are on a node because it is there."""
+    return template.owner is not None and template.owner.kind in ("DaemonSet", "Node")

@@ -29,6 +29,9 @@ class Report:
         self._moved = {step.pod for step in steps}
         problem.objective.follow(problem.load.used)
         self.occupancy = Occupancy(problem.load, problem.objective, problem.movable_on)
+        self._conflicts = problem.conflicts.copy()
+        self.gained_by_pods = 0.0
+        """What is gained by where pods are, apart from what nodes hold."""
         self.moves = tuple(self._moves())
 
     # ------------------------------------------------------------ what moves are for
@@ -46,7 +49,7 @@ class Report:
         names, load = self._problem.snapshot.nodes.names, self._problem.load
         source, target = names[step.source], names[step.target]
         template = int(self._problem.snapshot.pods.template[step.pod])
-        strategy, why = self._purpose(step, makes_room)
+        strategy, why = self._purpose(step, template, makes_room)
         before = float(load.load(self.occupancy.used)[step.target])
         gain = self._make(step, template)
         after = float(load.load(self.occupancy.used)[step.target])
@@ -62,18 +65,42 @@ class Report:
         )
 
     def _make(self, step: Step, template: int) -> float:
-        gain = 0.0
+        """By how much the objective falls when the step is made."""
+        nodes = [step.source, step.target]
+        by_pod = self._trouble(template, step.source)
+        for term in self._problem.pod_terms:
+            by_pod += term.relief(template, step.source)
+            cost = term.arrival(template, step.source)
+            by_pod -= float(cost[step.target]) if cost is not None else 0.0
+            term.follow(template, step.source, step.target)
+        self.gained_by_pods += by_pod
+        gain = by_pod + float(self.occupancy.costs[nodes].sum())
         for node, count in ((step.source, -1), (step.target, 1)):
-            gain += float(self.occupancy.costs[node])
             self.occupancy.add(template, node, count)
-            gain -= float(self.occupancy.costs[node])
-        return gain
+            self._conflicts.add(template, node, count)
+        return gain - float(self.occupancy.costs[nodes].sum())
 
-    def _purpose(self, step: Step, makes_room: bool) -> tuple[str, str]:
+    def _trouble(self, template: int, node: int) -> float:
+        if not self._problem.repairs:
+            return 0.0
+        one, here = np.array([template], np.int32), np.array([node], np.int32)
+        return float(self._problem.trouble(self._conflicts, one, here)[0])
+
+    def _purpose(self, step: Step, template: int, makes_room: bool) -> tuple[str, str]:
         """The strategy that a move is for, and why."""
         used, movable = self.occupancy.used, self.occupancy.movable
         name = self._problem.snapshot.nodes.names[step.source]
         strategies = self._problem.objective.strategies
+        if (
+            strategies[0].name == "NodeMaintenance"
+            and strategies[0].pressed(used, movable)[step.source]
+        ):
+            return strategies[0].name, f"{name} has {strategies[0].reason(step.source, used)}"
+        if self._trouble(template, step.source) > 0:
+            return "ConstraintRepair", f"it breaks a rule on {name} that it or a neighbour requires"
+        for term in self._problem.pod_terms:
+            if term.relief(template, step.source) > 0:
+                return term.strategy, term.reason(template, step.source)
         for strategy in strategies:
             if strategy.pressed(used, movable)[step.source]:
                 return strategy.name, f"{name} has {strategy.reason(step.source, used)}"
@@ -100,7 +127,7 @@ class Report:
         occupancy = self.occupancy
         pressed = np.flatnonzero(self._problem.objective.pressed(occupancy.used, occupancy.movable))
         costliest = pressed[np.argsort(-occupancy.costs[pressed], kind="stable")]
-        return costliest[:_NODES_TOLD_OF].tolist()
+        return [int(node) for node in costliest[:_NODES_TOLD_OF]]
 
     def _pods_on(self, node: int) -> list[int]:
         pods = self._problem.snapshot.pods

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from statistics import fmean
@@ -15,6 +15,7 @@ from testcluster.snapshots import snapshot_of
 from tests.planning.exact.objectives import MOVE_COST, STRATEGIES, value_of
 from tests.planning.exact.optima import found_before
 from tests.planning.exact.optimum import LONGEST_SECONDS, Optimum, solve
+from tests.planning.exact.orders import has_order
 from tests.planning.exact.puzzles import (
     CPU_UNIT_MILLICORES,
     MEMORY_UNIT_MIB,
@@ -22,10 +23,8 @@ from tests.planning.exact.puzzles import (
     Puzzle,
     generate_puzzle,
 )
-from tests.planning.feasibility.draw import Draw
 
 _SAME = 1e-6
-_ORDERS_TRIED = 50
 
 
 @dataclass(frozen=True)
@@ -144,33 +143,6 @@ def end_of(puzzle: Puzzle, plan: Plan) -> Counts:
         counts[row][target] += 1
         assert counts[row][source] >= 0, f"{told}: {move.pod} was not on {move.source}"
     return counts
-
-
-def has_order(puzzle: Puzzle, end: Counts) -> bool:
-    """Whether pods can get from the start to the end one by one, each beside its old self."""
-    draw = Draw(puzzle.seed)
-    return any(_gets_there(puzzle, end, draw) for _ in range(_ORDERS_TRIED))
-
-
-def _gets_there(puzzle: Puzzle, end: Counts, draw: Draw) -> bool:
-    counts = deepcopy(puzzle.start)
-    while counts != end:
-        steps = list(_steps(puzzle, counts, end))
-        if not steps:
-            return False
-        row, source, target = draw.one(steps)
-        counts[row][source] -= 1
-        counts[row][target] += 1
-    return True
-
-
-def _steps(puzzle: Puzzle, counts: Counts, end: Counts) -> Iterator[tuple[int, int, int]]:
-    for row in range(len(puzzle.workloads)):
-        here, there = counts[row], end[row]
-        sources = [number for number, count in enumerate(here) if count > there[number]]
-        for target in (number for number, count in enumerate(here) if count < there[number]):
-            if puzzle.accepts(counts, row, target):
-                yield from ((row, source, target) for source in sources)
 
 
 def table(results: Sequence[Compared]) -> list[str]:

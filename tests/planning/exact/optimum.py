@@ -109,6 +109,31 @@ class _Model:
             counts, value = best.counts, best.value
         return Optimum(counts, value, min(bound, value))
 
+    def solve_with_room(self, best: Optimum, longest_seconds: float) -> Optimum:
+        """An end as good as this one for which as little as possible has to make room first."""
+        slack = max(best.gap / 4, 1e-5)
+        self._require(self._objective <= best.value + slack)
+        self._objective = self._crowding()
+        again = self._better(best, 1e-3, longest_seconds)
+        return Optimum(again.counts, again.value, best.bound)
+
+    def _crowding(self) -> Expression:
+        """What arrivals need beyond what is free at the start, as parts of nodes."""
+        needed = []
+        for number, machine in enumerate(self._puzzle.machines):
+            arriving = [self._number(0, len(each.on)) for each in self._puzzle.workloads]
+            for row, arrivals in enumerate(arriving):
+                start = self._puzzle.start[row][number]
+                self._require(arrivals - self._counts[row][number] >= -start)
+            pairs = list(zip(self._puzzle.workloads, arriving, strict=True))
+            cpu = self._sum(workload.cpu * arrivals for workload, arrivals in pairs)
+            memory = self._sum(workload.memory * arrivals for workload, arrivals in pairs)
+            free_cpu, free_memory, _ = self._puzzle.free(self._puzzle.start, number)
+            needed.append(self._number(0, 10))
+            self._require(machine.cpu * needed[-1] - cpu >= -free_cpu)
+            self._require(machine.memory * needed[-1] - memory >= -free_memory)
+        return self._sum(needed)
+
     # ------------------------------------------------------------ what may be
 
     def _count(self, row: int, number: int) -> Variable:

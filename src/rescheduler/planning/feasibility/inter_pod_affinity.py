@@ -46,7 +46,7 @@ class DomainCounts:
 
     def near(self, node: int) -> int:
         """How many there are in the domain of the node."""
-        return self._counts.get(int(self._domain_of_node[node]), 0)
+        return int(self._counts.get(int(self._domain_of_node[node]), 0))
 
     def are_together(self, node: int, other: int) -> bool:
         """Whether two nodes are in the same domain."""

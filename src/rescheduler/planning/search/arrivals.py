@@ -81,7 +81,7 @@ class Arrivals:
         if len(missing):
             self._make(missing)
         slots, columns = self._slot_of[templates], self._column_of[nodes]
-        best = self._table.min(axis=1, initial=np.inf)[slots]
+        best: Floats = self._table.min(axis=1, initial=np.inf)[slots]
         for index in np.flatnonzero(columns >= 0).tolist():
             row = self._table[slots[index]].copy()
             row[columns[index]] = np.inf
@@ -126,7 +126,7 @@ class Arrivals:
         self._slot_of[templates] = np.arange(first, first + len(templates))
 
     def _rises(self, templates: Ints, nodes: npt.NDArray[np.int64]) -> Floats:
-        """By how much each of these nodes' cost would rise with a pod of each of these templates."""
+        """By how much the cost of each of these nodes would rise with a pod of each template."""
         occupancy = self._occupancy
         demand = self._problem.load.demand[:, templates][:, :, None]
         then = occupancy.used[:, None, nodes] + demand

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from rescheduler.planning.feasibility.judge import Judge
+from rescheduler.planning.groups import whole_groups
 from rescheduler.planning.ordering import Order
+from rescheduler.planning.pod_term import PodTerm
 from rescheduler.planning.problem import Problem
 from rescheduler.planning.search.placement import Placement
 from rescheduler.planning.search.steps import Step
@@ -17,12 +19,14 @@ class Champion:
 
     def __init__(self, problem: Problem, steps: Sequence[Step]) -> None:
         judge = Judge(problem.snapshot)
+        self._problem = problem
         self._most = problem.max_moves
         self._order = Order(problem, judge)
         self._scratch = Placement(problem, judge)
         self._turned_down: set[tuple[int, float]] = set()
-        self.steps = list(steps)
-        self.value = self._value_of(steps)
+        self._most_by_terms = sum(term.total() for term in problem.pod_terms)
+        self.steps = whole_groups(problem, self._order, steps)
+        self.value = self._value_of(self.steps)
 
     def offer(self, placement: Placement) -> None:
         """Take the steps to this state, as far as they can be made, if that is the best yet."""
@@ -30,9 +34,9 @@ class Champion:
             return
         value = placement.value()
         known = placement.moves, round(value, 9)
-        if value > self.value - _REAL_GAIN or known in self._turned_down:
+        if value - self._most_by_terms > self.value - _REAL_GAIN or known in self._turned_down:
             return
-        steps = self._order.executable(placement.steps())
+        steps = whole_groups(self._problem, self._order, self._order.executable(placement.steps()))
         if len(steps) < placement.moves:
             self._turned_down.add(known)
         value = self._value_of(steps)
@@ -45,4 +49,19 @@ class Champion:
         self._scratch.occupancy.total()
         value = self._scratch.value()
         self._scratch.rewind(0)
-        return value
+        return value + sum(_change(term, self._problem, steps) for term in self._problem.pod_terms)
+
+
+def _change(term: PodTerm, problem: Problem, steps: Sequence[Step]) -> float:
+    """By how much these steps raise what strategies want of single pods."""
+    change = 0.0
+    template_of = problem.snapshot.pods.template
+    for pod, source, target in steps:
+        template = int(template_of[pod])
+        cost = term.arrival(template, source)
+        change += 0.0 if cost is None else float(cost[target])
+        change -= term.relief(template, source)
+        term.follow(template, source, target)
+    for pod, source, target in reversed(steps):
+        term.follow(int(template_of[pod]), target, source)
+    return change

@@ -85,7 +85,7 @@ class Closing:
     # ------------------------------------------------------------ one trial
 
     def _try(self, nodes: list[int], tries: int, heat: float) -> None:
-        """Close these nodes, and keep the result if it is cheaper or, in the heat, a little dearer."""
+        """Close these nodes; keep the result if it is cheaper or, in the heat, a little dearer."""
         before = len(self._placement.journal)
         for node in nodes:
             self._empty(node)
@@ -120,7 +120,7 @@ class Closing:
         score = blend * emptiness + (1 - blend) * bargain
         score += self._random.gumbel(scale=0.5, size=len(score))
         count = int(self._random.choice([1, 2, 3], p=[0.7, 0.2, 0.1]))
-        return candidates[np.argsort(-score)[:count]].tolist()
+        return [int(node) for node in candidates[np.argsort(-score)[:count]]]
 
     def _surplus_on(self) -> Ints:
         placement = self._placement
@@ -149,7 +149,7 @@ class Closing:
     # ------------------------------------------------------------ from the bank onto nodes
 
     def _place_bank(self, tries: int) -> bool:
-        """Whether all of the bank found a place on nodes in use, with so many others making room."""
+        """Whether all of the bank found a place on nodes in use, so many others making room."""
         waiting = sorted(self._bank.elements(), key=self._size.__getitem__)
         while waiting:
             template = waiting.pop()

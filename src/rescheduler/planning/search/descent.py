@@ -61,6 +61,8 @@ class Descent:
         gains = occupancy.costs[nodes] - cost - self._problem.move_prices[templates]
         if self._conflicts is not None:
             gains += self._problem.trouble(self._conflicts, templates, nodes)
+        for term in self._problem.pod_terms:
+            gains += term.promise(templates, nodes)
         return np.asarray(gains)
 
     def _best_of_nodes(self) -> Floats:
@@ -103,7 +105,8 @@ class Descent:
             most = np.argpartition(-self._promise[promising], _NODES_LOOKED_AT - 1)
             promising = promising[most[:_NODES_LOOKED_AT]]
         ranges = [
-            np.arange(*self._cells.of_node(node).indices(len(self._cells))) for node in promising
+            np.arange(*self._cells.of_node(node).indices(len(self._cells)))
+            for node in promising.tolist()
         ]
         cells = np.concatenate(ranges) if ranges else np.empty(0, np.int64)
         live = ~self._hopeless[cells] & (self._left[cells] > 0) & (self._gain_of_leaving[cells] > 0)
@@ -129,12 +132,19 @@ class Descent:
     def _verified_target(self, cell: int) -> int | None:
         """The best target that takes the pod at every moment of its move."""
         pod, source = self._pod(cell), int(self._cells.node[cell])
-        row = self._arrivals.row(int(self._cells.template[cell]))
+        template = int(self._cells.template[cell])
+        row = self._arrivals.row(template)
+        gain = float(self._gain_of_leaving[cell])
+        for term in self._problem.pod_terms:
+            cost = term.arrival(template, source)
+            row += 0.0 if cost is None else cost
+            promised = term.promise(self._cells.template[[cell]], self._cells.node[[cell]])
+            gain += term.relief(template, source) - float(promised[0])
         row[source] = np.inf
         row[self._allowances.used_up] = np.inf
         for _ in range(_TRIES):
             target = int(row.argmin())
-            if self._gain_of_leaving[cell] - row[target] <= 0:
+            if gain - row[target] <= 0:
                 return None
             if self._problem.accepts(self._problem.judge, pod, target):
                 return target
@@ -167,5 +177,8 @@ class Descent:
             if self._conflicts is not None:
                 self._conflicts.add(template, node, count)
         self._arrivals.refresh(template, (source, target))
-        for node in (source, target):
+        touched = {source, target}
+        for term in self._problem.pod_terms:
+            touched |= term.follow(template, source, target)
+        for node in touched:
             self._refresh(node)

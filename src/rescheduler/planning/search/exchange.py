@@ -60,7 +60,7 @@ class Exchange:
         self._champion.offer(self._placement)
 
     def _start_phase(self) -> None:
-        """Set the price anew, and how the next turns are taken: every phase a little differently."""
+        """Set the price anew, and how turns are taken: in every phase a little differently."""
         self._phase += 1
         if self._phase > 1:
             self._factor = self._next_factor()

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rescheduler.planning.groups import whole_groups
+from rescheduler.planning.ordering import Order
 from rescheduler.planning.problem import Problem
 from rescheduler.planning.search.champion import Champion
 from rescheduler.planning.search.closing import Closing
@@ -15,6 +17,7 @@ from rescheduler.planning.strategies.cost_optimization import CostOptimization
 
 # With more pairs of cells and templates, the table of exchanges takes too long and too much memory.
 _SMALL_ENOUGH = 6_000_000
+_SMALL = 200_000
 # What a second of planning is good for, on a slow machine.
 _CELL_TURNS_PER_SECOND = 1_500_000
 _MOST_TURNS_PER_SECOND = 300
@@ -24,11 +27,13 @@ _TRIALS_PER_SECOND = 150
 def find_steps(problem: Problem, out_of_time: Callable[[], bool]) -> list[Step]:
     """The steps of the best plan that was found, in an order in which they can be made."""
     steps = Descent(problem, out_of_time).run()
-    for step in reversed(steps):
-        problem.judge.place(step.pod, step.target, step.source)
+    for pod, source, target in reversed(steps):
+        problem.judge.place(pod, target, source)
+        for term in problem.pod_terms:
+            term.follow(int(problem.snapshot.pods.template[pod]), target, source)
     strategy = problem.objective.find("CostOptimization")
     if strategy is None and not _is_worth_exchanging(problem):
-        return steps
+        return whole_groups(problem, Order(problem, problem.judge), steps)
     champion = Champion(problem, steps)
     placement = Placement(problem, problem.judge)
     placement.go(steps)
@@ -45,8 +50,11 @@ def find_steps(problem: Problem, out_of_time: Callable[[], bool]) -> list[Step]:
 
 
 def _is_worth_exchanging(problem: Problem) -> bool:
+    """Load is smooth, and single moves get nearly all of it, but for small clusters."""
     pairs = len(problem.cells) * len(np.unique(problem.cells.template))
-    return pairs <= _SMALL_ENOUGH and problem.max_moves > 0
+    is_rough = any(not each.is_about_load for each in problem.objective.strategies)
+    most = _SMALL_ENOUGH if is_rough else _SMALL
+    return 0 < pairs <= most and problem.max_moves > 0
 
 
 def _turns(problem: Problem) -> int:

@@ -2,8 +2,8 @@
 
 A swap changes two nodes, and what it does to one does not depend on the other: a pod of some
 template goes, a pod of some other comes. So for every cell and every template that could come in
-its place one number is kept, and the best swap of a cell is found by adding two rows. After a change
-only the rows of two nodes are made anew. A move is the same with nothing in exchange.
+its place one number is kept, and the best swap of a cell is found by adding two rows. After a
+change only the rows of two nodes are made anew. A move is the same with nothing in exchange.
 """
 
 from collections.abc import Iterator
@@ -181,8 +181,9 @@ class Neighbourhood:
         avoided = occupancy.objective.avoids(np.array([node]), then)
         costs -= costs[0]
         if avoided is not None:
-            avoided[1 + coming : 1 + coming + going] = False
+            staying = costs[1 + coming : 1 + coming + going].copy()
             costs[avoided] = np.inf
+            costs[1 + coming : 1 + coming + going] = staying
         paid, saved = self._paid_for_coming(node), self._saved_by_going(node, numbers)
         self._come[:, node] = costs[1 : 1 + coming] + paid
         self._come[self._cannot_come(node), node] = np.inf
@@ -273,10 +274,10 @@ class Neighbourhood:
         best = self._trade_row[number][self._row_template[rows]]
         same_node = self._row_node[best] == self._row_node[rows]
         second = self._trade_second[number][self._row_template[rows]]
-        return np.where(same_node, second, offers)
+        return np.asarray(np.where(same_node, second, offers))
 
     def _follow_trades(self, number: int) -> list[int]:
-        """Rows that now do better with this template, updated; and those that need a new partner."""
+        """Let rows have the template that do better with it; which ones need a new partner now?"""
         value = self._trade[:, number] + self._offers(number, slice(None))
         better = value < self._best
         lost = (self._partner == number) & (value > self._best)

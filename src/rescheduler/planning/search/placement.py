@@ -235,11 +235,11 @@ class Placement:
         return steps
 
     def _nodes_with(self, template: int) -> list[int]:
-        return np.sort(self.nodes[self.templates == template]).tolist()
+        return [int(node) for node in np.sort(self.nodes[self.templates == template])]
 
     def _first_to_go(self, template: int, node: int, count: int) -> list[int]:
         cells = self.problem.cells
         of_node = cells.of_node(node)
         cell = of_node.start + int(np.searchsorted(cells.template[of_node], template))
         first = int(cells.first[cell])
-        return cells.pods[first : first + count].tolist()
+        return [int(pod) for pod in cells.pods[first : first + count]]

@@ -31,4 +31,4 @@ def shadow_prices(room: Floats, prices: Floats, demand: Floats) -> Floats:
         slope = wanted - share[:, bought].sum(axis=1)
         dual = np.maximum(dual + everything * slope / (1 + turn), 0.0)
     best = np.maximum(best, _LEAST_SHARE * everything * wanted / len(room))
-    return np.divide(best, total, out=np.zeros_like(best), where=total > 0)
+    return np.asarray(np.divide(best, total, out=np.zeros_like(best), where=total > 0))

@@ -11,10 +11,12 @@ from rescheduler.planning.strategies.load_balancing import LoadBalancing
 from rescheduler.planning.strategies.node_maintenance import NodeMaintenance
 from rescheduler.planning.strategies.resource_optimization import ResourceOptimization
 from rescheduler.planning.strategies.strategy import Strategy
+from rescheduler.planning.strategies.topology_spread import TopologySpread
 
 STRATEGIES: dict[str, type[Strategy]] = {
     "NodeMaintenance": NodeMaintenance,
     "ConstraintRepair": ConstraintRepair,
+    "TopologySpread": TopologySpread,
     "ResourceOptimization": ResourceOptimization,
     "CostOptimization": CostOptimization,
     "Defragmentation": Defragmentation,

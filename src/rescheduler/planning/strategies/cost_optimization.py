@@ -45,6 +45,12 @@ class CostOptimization(Strategy):
         paid = (movable > 0) & ~self.anchored[rows]
         return np.asarray(self.prices[rows] * paid)
 
+    def saved(self, before: Ints, after: Ints, moves: int) -> float:
+        """What is saved, in the unit of node prices, when nodes come to hold so many pods."""
+        freed = self.pressed(self.load.used, before).astype(np.int8)
+        freed -= self.pressed(self.load.used, after)
+        return float((self.prices * freed).sum() - self.move_price * moves) * self.unit
+
     def guidance(self, rows: Rows, used: Floats, movable: Ints) -> Floats | None:
         """An empty node and a full one are nearer to a saving than two that are half full."""
         empty = 1.0 - np.minimum(self._fullness(rows, used), 1.0)

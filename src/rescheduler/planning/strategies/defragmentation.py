@@ -33,9 +33,8 @@ class Defragmentation(Strategy):
             if resource in shape
         ]
         self._closed = ~load.takes_pods | load.tainted
-        unknown = set(shape).difference(load.resources)
-        # Nobody asks for it, so nothing is gained by moving pods around.
-        self._is_hopeless = bool(unknown)
+        # What nobody asks for is not gained by moving pods around.
+        self._is_hopeless = len(self._parts) < max(len(shape), 1)
 
     def cost(self, rows: Rows, used: Floats, movable: Ints) -> Floats:
         shares = self._shares(rows, used)

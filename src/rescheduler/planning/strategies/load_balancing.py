@@ -18,6 +18,7 @@ class LoadBalancing(Strategy):
     """The squared distance of each node's load from the mean of its pool."""
 
     name = "LoadBalancing"
+    is_about_load = True
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
         super().__init__(load, policy)

@@ -19,6 +19,7 @@ class ResourceOptimization(Strategy):
     """The overload of each node, the worst the more so."""
 
     name = "ResourceOptimization"
+    is_about_load = True
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
         super().__init__(load, policy)

@@ -1,12 +1,15 @@
 """What a strategy is: something wanted, as a cost that goes down as it comes true."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.load import NodeLoad
 from rescheduler.settings import Policy
 
-Rows = Ints | slice
+Rows = npt.NDArray[np.signedinteger[Any]] | slice
 """Which nodes: their numbers, of any shape, or all of them."""
 
 
@@ -14,9 +17,9 @@ class Strategy:
     """Wants nothing. Derive from it and override what your strategy has an opinion on.
 
     Amounts come as arrays with a row per resource, in the order of `load.resources`: CPU in
-    millicores, memory in bytes, pods, and what else pods ask for. `cost` is asked for many nodes and
-    many what-ifs at once, so it is written with numpy and broadcasts: `used[0]` and `rows` have
-    shapes that go together.
+    millicores, memory in bytes, pods, and what else pods ask for. `cost` is asked for many nodes
+    and many what-ifs at once, so it is written with numpy and broadcasts: `used[0]` and `rows`
+    have shapes that go together.
 
     The unit of a cost is about one node: a node freed, or brought from full to the mean.
     """
@@ -24,14 +27,12 @@ class Strategy:
     name = ""
     move_price = 1e-5
     """What an ordinary move must gain at least."""
+    is_about_load = False
+    """Whether it waits until a node has been pressed for `consecutiveRounds` rounds."""
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
         self.load = load
         self.policy = policy
-
-    def wants_something(self) -> bool:
-        """Whether there is anything to do. A strategy at rest has no say in the plan."""
-        return bool(self.pressed(self.load.used, self.start_movable).any())
 
     start_movable: Ints
     """How many movable pods each node holds at the start; set before anything is asked."""
@@ -45,7 +46,10 @@ class Strategy:
         return None
 
     def pressed(self, used: Floats, movable: Ints) -> Bools:
-        """Nodes that pods should leave, given what every node holds."""
+        """Nodes that pods should leave, given what every node holds.
+
+        If there are none at the start, the strategy rests and has no say in the plan.
+        """
         return np.zeros(used.shape[1], bool)
 
     def avoids(self, rows: Rows, used: Floats) -> Bools | None:
