@@ -102,3 +102,22 @@ def test_two_strategies_of_one_name_are_refused(site: Site) -> None:
     assert said.startswith("distribution other-packing, ")
     assert "distribution acme-packing, " in said
     assert said.endswith("has a strategy named Packing too")
+
+
+def test_plugins_are_found_in_the_order_of_their_distributions(site: Site) -> None:
+    site.install("zoo-stacking", PACKING.replace("Packing", "Stacking"), "stacking = {}:Stacking")
+    site.install("acme-packing", PACKING)
+    assert list(installed_strategies()) == ["Packing", "Stacking"]
+
+
+def test_one_distribution_may_have_several_strategies(site: Site) -> None:
+    both = PACKING + PACKING.replace("Packing", "Stacking")
+    site.install("acme-packing", both, "packing = {0}:Packing\nstacking = {0}:Stacking")
+    plugins = installed_strategies()
+    text = b"enabledStrategies: [Packing, Stacking]\nstacking: {headroomPercent: 5}"
+    policy = read_policy("policy.yaml", text, plugins)
+    assert policy.enabled_strategies == ("Packing", "Stacking")
+    assert policy.plugin_options == {
+        "Packing": plugins["Packing"].Options(),  # type: ignore[attr-defined]
+        "Stacking": plugins["Stacking"].Options(headroom_percent=5.0),  # type: ignore[attr-defined]
+    }

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import yaml
 
+from rescheduler.cli.plan import once_over
 from rescheduler.model.listing import read_cluster
 from rescheduler.planning.circumstances import Circumstances
 from rescheduler.planning.plan import Plan
@@ -64,6 +65,25 @@ def test_yaml_says_the_same_as_json(command: Command) -> None:
     as_json = command("plan", "-s", CLUSTER, "-p", POLICY, "-o", "json")
     as_yaml = command("plan", "-s", CLUSTER, "-p", POLICY, "-o", "yaml")
     assert yaml.safe_load(as_yaml.out) == json.loads(as_json.out)
+
+
+def test_the_same_seed_gives_the_same_plan(command: Command) -> None:
+    first = command("plan", "-s", CLUSTER, "-o", "json", "--seed", "7")
+    assert first.code == 0
+    assert command("plan", "-s", CLUSTER, "-o", "json", "--seed", "7").out == first.out
+
+
+def test_out_of_time_a_plan_is_still_made(command: Command, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("planningTimeout: 1ms")
+    result = command("plan", "-s", CLUSTER, "-p", policy, "-o", "json")
+    assert result.code == 0
+    assert len(json.loads(result.out)["moves"]) <= 10
+
+
+def test_time_is_over_when_it_has_passed() -> None:
+    assert once_over(0)()
+    assert not once_over(3600)()
 
 
 def test_a_packed_file_and_several_files_will_do(command: Command, tmp_path: Path) -> None:

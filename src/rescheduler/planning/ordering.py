@@ -5,8 +5,8 @@ the old pod still running. So whatever is accepted at the moment goes first: bef
 that hold more than they have, then from nodes that most others wait for.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -14,6 +14,11 @@ from rescheduler.model.snapshot import Floats
 from rescheduler.planning.feasibility.judge import Judge
 from rescheduler.planning.problem import Problem
 from rescheduler.planning.search.steps import Step
+
+# With so few steps, so many other orders are tried.
+_FEW, _OTHER_ORDERS = 40, 8
+# Targets of twins that are tried for a pod.
+_TARGETS_TRIED = 5
 
 
 class Order:
@@ -24,13 +29,32 @@ class Order:
         self._judge = judge
         self._demand = problem.load.demand
         self._free: Floats = problem.load.allocatable - problem.load.used
+        self._template_of = problem.snapshot.pods.template
 
     def executable(self, steps: Sequence[Step]) -> list[Step]:
-        """The steps in an order in which they can be made, without those that cannot be."""
+        """The steps in an order in which they can be made, without those that cannot be.
+
+        Pods of one template may change targets among themselves. With few steps that do not all
+        work out, other orders are tried as well.
+        """
+        best = self._try(steps)
+        if len(steps) <= _FEW:
+            random = np.random.default_rng(len(steps))
+            for _ in range(_OTHER_ORDERS):
+                if len(best) == len(steps):
+                    break
+                shuffled = [steps[index] for index in random.permutation(len(steps))]
+                best = max(best, self._try(shuffled), key=len)
+        return best
+
+    def _try(self, steps: Sequence[Step]) -> list[Step]:
+        targets: defaultdict[int, list[int]] = defaultdict(list)
+        for step in steps:
+            targets[int(self._template_of[step.pod])].append(step.target)
         done: list[Step] = []
         waiting = list(steps)
         while waiting:
-            made = self._make_what_fits(waiting)
+            made = self._make_what_fits(waiting, targets)
             if not made:
                 break
             done += made
@@ -40,22 +64,31 @@ class Order:
             self._take_back(step)
         return done
 
-    def _take_back(self, step: Step) -> None:
-        demand = self._demand[:, int(self._problem.snapshot.pods.template[step.pod])]
-        self._judge.place(step.pod, step.target, step.source)
-        self._free[:, step.source] -= demand
-        self._free[:, step.target] += demand
-
-    def _make_what_fits(self, waiting: Sequence[Step]) -> list[Step]:
+    def _make_what_fits(
+        self, waiting: Sequence[Step], targets: Mapping[int, list[int]]
+    ) -> list[Step]:
         awaited = Counter(step.target for step in waiting)
         overdrawn = np.atleast_1d((self._free < 0).any(axis=0))
         order = sorted(
             waiting, key=lambda step: (not overdrawn[step.source], -awaited[step.source])
         )
-        return [step for step in order if self._make(step)]
+        found = (self._make_one(step, targets) for step in order)
+        return [step for step in found if step is not None]
+
+    def _make_one(self, step: Step, targets: Mapping[int, list[int]]) -> Step | None:
+        """Move the pod to its own target or to that of a twin, whichever takes it now."""
+        open_targets = targets[int(self._template_of[step.pod])]
+        others = [each for each in dict.fromkeys(open_targets) if each != step.target]
+        first = [step.target] if step.target in open_targets else []
+        for target in (first + others)[:_TARGETS_TRIED]:
+            made = Step(step.pod, step.source, target)
+            if self._make(made):
+                open_targets.remove(target)
+                return made
+        return None
 
     def _make(self, step: Step) -> bool:
-        demand = self._demand[:, int(self._problem.snapshot.pods.template[step.pod])]
+        demand = self._demand[:, int(self._template_of[step.pod])]
         room = np.maximum(self._free[:, step.target], 0.0)
         if (demand > room).any() or not self._problem.accepts(self._judge, step.pod, step.target):
             return False
@@ -63,6 +96,12 @@ class Order:
         self._free[:, step.source] += demand
         self._free[:, step.target] -= demand
         return True
+
+    def _take_back(self, step: Step) -> None:
+        demand = self._demand[:, int(self._template_of[step.pod])]
+        self._judge.place(step.pod, step.target, step.source)
+        self._free[:, step.source] -= demand
+        self._free[:, step.target] += demand
 
 
 def waves(problem: Problem, steps: Iterable[Step]) -> list[int]:

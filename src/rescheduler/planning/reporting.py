@@ -29,7 +29,7 @@ class Report:
         self._moved = {step.pod for step in steps}
         problem.objective.follow(problem.load.used)
         self.occupancy = Occupancy(problem.load, problem.objective, problem.movable_on)
-        self._conflicts = problem.conflicts.copy()
+        self._conflicts = problem.conflicts.copy() if problem.repairs else None
         self.gained_by_pods = 0.0
         """What is gained by where pods are, apart from what nodes hold."""
         self.moves = tuple(self._moves())
@@ -77,11 +77,12 @@ class Report:
         gain = by_pod + float(self.occupancy.costs[nodes].sum())
         for node, count in ((step.source, -1), (step.target, 1)):
             self.occupancy.add(template, node, count)
-            self._conflicts.add(template, node, count)
+            if self._conflicts is not None:
+                self._conflicts.add(template, node, count)
         return gain - float(self.occupancy.costs[nodes].sum())
 
     def _trouble(self, template: int, node: int) -> float:
-        if not self._problem.repairs:
+        if self._conflicts is None:
             return 0.0
         one, here = np.array([template], np.int32), np.array([node], np.int32)
         return float(self._problem.trouble(self._conflicts, one, here)[0])
@@ -117,7 +118,9 @@ class Report:
         found = []
         for node in self._pressed_nodes():
             for pod in self._pods_on(node):
-                blocker = movability.blocker(pod) or why.stays(pod, node)
+                is_free = movability.movable[pod]
+                blocker = None if is_free else movability.blocker(pod)
+                blocker = blocker or why.stays(pod, node)
                 if blocker.name not in _AT_HOME:
                     found.append(Blocked(snapshot.pods.keys[pod], blocker.name, blocker.detail))
         return found

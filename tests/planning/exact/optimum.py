@@ -13,6 +13,7 @@ import highspy
 from highspy.highs import highs_linear_expression, highs_var
 
 from tests.planning.exact.objectives import MOVE_COST, value_of
+from tests.planning.exact.orders import has_order
 from tests.planning.exact.puzzles import Counts, Puzzle, Workload
 
 Variable = highs_var
@@ -23,6 +24,7 @@ LONGEST_SECONDS = 30.0
 _GAP = 0.002
 _LEAST_MOVE_COST = 1e-6
 _NOTHING = 1e-6
+_LEAST_GAP = 1e-4
 _FIRST_TANGENTS = tuple(step / 100 for step in range(-60, 61, 4))
 
 
@@ -48,8 +50,12 @@ class Optimum:
 
 
 def solve(puzzle: Puzzle, longest_seconds: float = LONGEST_SECONDS) -> Optimum:
-    """The best end state, and how good any could be at most."""
-    return _Model(puzzle).solve(longest_seconds)
+    """The best end state, one that can be reached if possible, and how good any could be."""
+    model = _Model(puzzle)
+    best = model.solve(longest_seconds)
+    if puzzle.strategy == "LoadBalancing" or has_order(puzzle, best.counts):
+        return best
+    return model.with_room(best, longest_seconds)
 
 
 class _Model:
@@ -83,7 +89,7 @@ class _Model:
         start = self._puzzle.start
         at_start = value_of(self._puzzle, start)
         best = Optimum(start, at_start, 0.0)
-        enough = _GAP * at_start if self._squares else 1e-4
+        enough = _GAP * at_start if self._squares else _LEAST_GAP
         deadline = time.monotonic() + longest_seconds
         while (left := deadline - time.monotonic()) > 0:
             best = self._better(best, enough / 2, left)
@@ -93,29 +99,32 @@ class _Model:
         return best
 
     def _better(self, best: Optimum, gap: float, seconds: float) -> Optimum:
+        counts = self._end(gap, seconds)
+        least = self._highs.getInfo().mip_dual_bound
+        bound = max(best.bound, least - _LEAST_MOVE_COST * self._puzzle.most_moves)
+        if counts is None or value_of(self._puzzle, counts) > best.value:
+            return Optimum(best.counts, best.value, min(bound, best.value))
+        value = value_of(self._puzzle, counts)
+        return Optimum(counts, value, min(bound, value))
+
+    def _end(self, gap: float, seconds: float) -> Counts | None:
+        """What the solver finds within this time, if it finds anything."""
         self._highs.setOptionValue("threads", 1)
         self._highs.setOptionValue("random_seed", 1)
         self._highs.setOptionValue("mip_rel_gap", 0.0)
         self._highs.setOptionValue("mip_abs_gap", gap)
         self._highs.setOptionValue("time_limit", seconds)
         self._highs.minimize(self._objective)
-        least = self._highs.getInfo().mip_dual_bound
-        bound = max(best.bound, least - _LEAST_MOVE_COST * self._puzzle.most_moves)
         if not self._highs.getSolution().value_valid:
-            return Optimum(best.counts, best.value, min(bound, best.value))
-        counts = [[round(self._highs.variableValue(each)) for each in row] for row in self._counts]
-        value = value_of(self._puzzle, counts)
-        if value > best.value:
-            counts, value = best.counts, best.value
-        return Optimum(counts, value, min(bound, value))
+            return None
+        return [[round(self._highs.variableValue(each)) for each in row] for row in self._counts]
 
-    def solve_with_room(self, best: Optimum, longest_seconds: float) -> Optimum:
-        """An end as good as this one for which as little as possible has to make room first."""
-        slack = max(best.gap / 4, 1e-5)
-        self._require(self._objective <= best.value + slack)
+    def with_room(self, best: Optimum, longest_seconds: float) -> Optimum:
+        """An end as good as the best for which as little as possible has to make room first."""
+        self._require(self._objective <= best.value + _LEAST_GAP)
         self._objective = self._crowding()
-        again = self._better(best, 1e-3, longest_seconds)
-        return Optimum(again.counts, again.value, best.bound)
+        counts = self._end(_LEAST_GAP, longest_seconds)
+        return best if counts is None else Optimum(counts, best.value, best.bound)
 
     def _crowding(self) -> Expression:
         """What arrivals need beyond what is free at the start, as parts of nodes."""

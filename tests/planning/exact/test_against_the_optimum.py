@@ -1,6 +1,8 @@
 """Plans bring nearly all of the improvement that is possible with as many moves.
 
 What is possible was worked out by an exact solver, which is asked again here where it is quick.
+The best end that it finds is a fair measure only if moves lead there that are possible one after
+another; where none do, the table tells how plans fare, and nothing is claimed.
 `EXHAUSTIVE=1` has it solve ten times as many clusters, which takes hours.
 """
 
@@ -45,9 +47,10 @@ def test_plans_are_nearly_as_good_as_the_best_possible(
     one = partial(compare, strategy, longest_seconds=PATIENCE_SECONDS)
     found = [each for each in pool.map(one, _seeds(strategy)) if each.can_be_improved]
     everything_compared += found
-    ratios = [each.ratio for each in found]
-    assert len(ratios) >= CLUSTERS
-    worst = "\n".join(str(each) for each in sorted(found, key=lambda each: each.ratio)[:8])
+    fair = [each for each in found if each.optimum_in_order]
+    ratios = [each.ratio for each in fair]
+    assert CLUSTERS <= len(fair) >= 0.8 * len(found)
+    worst = "\n".join(str(each) for each in sorted(fair, key=lambda each: each.ratio)[:8])
     assert min(ratios) >= EACH_AT_LEAST, worst
     assert fmean(ratios) >= MEAN_AT_LEAST, worst
 

@@ -14,6 +14,7 @@ from tests.planning.promise.scenes import (
     CREATED_LATELY,
     KEPT,
     MAINTENANCE,
+    POD_GROUP,
     RESCHEDULING,
     Scene,
 )
@@ -44,6 +45,7 @@ class KeptLimits:
             )
         yield from self._too_many()
         yield from self._too_many_evictions()
+        yield from self._torn_groups()
 
     @property
     def _policy(self) -> dict[str, Any]:
@@ -179,6 +181,22 @@ class KeptLimits:
             if evicted[name] > allowed:
                 yield f"{evicted[name]} evictions under budget {name}, which allows {allowed}"
 
+    def _torn_groups(self) -> Iterator[str]:
+        """Groups of which a part leaves nodes under maintenance and the rest has to stay."""
+        if "NodeMaintenance" not in self._policy["enabledStrategies"]:
+            return
+        moved = {move.pod for move in self.moves}
+        moving = {group for key in moved if (group := _group(self._pods[key])) is not None}
+        for placed in self.scene.placed:
+            labels = self.scene.rules.nodes[placed.node]["metadata"]["labels"]
+            if (
+                _group(placed.pod) in moving
+                and placed.pod.key not in moved
+                and labels.get(MAINTENANCE) == "true"
+                and not list(self._why_it_stays(placed.pod))
+            ):
+                yield f"{placed.pod.key} is left behind by its group {_group(placed.pod)}"
+
     @cached_property
     def _budgets(self) -> list[JsonObject]:
         others = self.scene.other_objects
@@ -205,6 +223,10 @@ def _condition(status: JsonObject, kind: str) -> JsonObject:
 def _owner_kind(pod: PlainPod) -> str | None:
     owners = pod.item["metadata"]["ownerReferences"]
     return owners[0]["kind"] if owners else None
+
+
+def _group(pod: PlainPod) -> tuple[str, str] | None:
+    return (pod.namespace, pod.labels[POD_GROUP]) if POD_GROUP in pod.labels else None
 
 
 def _covers(budget: JsonObject, pod: PlainPod) -> bool:

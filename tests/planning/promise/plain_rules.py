@@ -188,7 +188,11 @@ class PlainRules:
         for term in pod.near:
             if self._domain(term, name) is None:
                 return False
-            company = [each for each in state if each.pod.is_meant_by(term, pod)]
+            company = [
+                each
+                for each in state
+                if each.pod.is_meant_by(term, pod) and self._domain(term, each.node) is not None
+            ]
             if any(self._are_together(term, each.node, name) for each in company):
                 continue
             # The first of its kind may go anywhere, or it could never start.

@@ -27,12 +27,13 @@ _COMBINATIONS_TRIED = 8
 _SAME = 1e-9
 
 
-def plan_of(scene: Scene) -> Plan:
-    """The plan that is to be checked."""
+def plan_of(scene: Scene, backwards: bool = False) -> Plan:
+    """The plan that is to be checked; the objects come in one order or the other."""
+    objects = scene.objects[::-1] if backwards else scene.objects
     circumstances = Circumstances(
         now=NOW, in_flight=tuple(InFlight(pod, target) for pod, target in scene.in_flight)
     )
-    return make_plan(snapshot_of(scene.objects), policy_of(scene), circumstances)
+    return make_plan(snapshot_of(objects), policy_of(scene), circumstances)
 
 
 def policy_of(scene: Scene) -> Policy:
@@ -203,11 +204,8 @@ class Replay:
                 yield f"{blocked.pod} moves although {blocked.detail}"
             if not blocked.detail:
                 yield f"{blocked.pod} is blocked without a word"
-        yield from self._wrong_utilization(plan.before.per_node, self.scene.placed)
-        last = self.scene.placed
-        for move in plan.moves:
-            last = tuple(self._after(last, move))
-        yield from self._wrong_utilization(plan.after.per_node, last)
+        yield from self._wrong_utilization(plan.before.per_node, self.states[0])
+        yield from self._wrong_utilization(plan.after.per_node, self.states[-1])
 
     def _wrong_utilization(self, told: dict[str, dict[str, float]], state: State) -> Iterator[str]:
         for name in self.scene.rules.nodes:

@@ -62,6 +62,8 @@ class Scene:
     nodes: tuple[int, ...]
     workloads: tuple[int, ...]
     policy: int
+    is_busy: bool = True
+    """Whether a migration may be under way already."""
 
     @cached_property
     def node_objects(self) -> list[JsonObject]:
@@ -113,11 +115,11 @@ class Scene:
     def in_flight(self) -> tuple[tuple[str, str], ...]:
         """Pods that are being migrated already, and where to."""
         draw = Draw(f"in flight {self.policy}")
-        if not self.placed or not draw.chance(0.15):
+        if not self.is_busy or not self.placed or not draw.chance(0.15):
             return ()
         chosen = draw.one(self.placed)
-        targets = [name for name in self.rules.nodes if name != chosen.node]
-        return ((chosen.pod.key, draw.one(targets)),)
+        targets = self.rules.accepting(self.placed, chosen.pod) - {chosen.node}
+        return ((chosen.pod.key, draw.one(sorted(targets))),) if targets else ()
 
 
 # ---------------------------------------------------------------- nodes
@@ -329,7 +331,7 @@ def _arguments(draw: Draw, number: int) -> dict[str, Any]:
         "cpuThreshold": draw.one((40, 60, 80)),
         "memoryThreshold": draw.one((40, 60, 80)),
         "maxUnreadyNodesPercent": draw.one((20, 100, 100)),
-        "planningTimeout": "100ms",
+        "planningTimeout": "50ms",
     }
     optional: dict[str, Any] = {
         "maxMovesPerNode": draw.one((1, 2, "5%")),
@@ -349,14 +351,15 @@ def _arguments(draw: Draw, number: int) -> dict[str, Any]:
     return arguments
 
 
-def scenes_in_turn(count: int, seed: int = 0) -> Sequence[Scene]:
-    """So many scenes, of all sizes."""
+def quiet_scenes(count: int, seed: int = 0) -> Sequence[Scene]:
+    """So many scenes of all sizes, without migrations under way."""
     draw = Draw(f"scenes {seed}")
     return [
         Scene(
             nodes=tuple(draw.randrange(10**6) for _ in range(draw.randint(3, 10))),
             workloads=tuple(draw.randrange(10**6) for _ in range(draw.randint(4, 14))),
             policy=number,
+            is_busy=False,
         )
         for number in range(count)
     ]

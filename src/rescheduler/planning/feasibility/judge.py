@@ -167,13 +167,7 @@ class Judge:
     def beyond_nodes(self) -> Bools:
         """Those that mind more than whom they share a node with."""
         templates = self.snapshot.templates
-        beyond = np.array(
-            [
-                bool(hard_constraints(each) or host_ports(each) or _has_disks(each))
-                for each in templates
-            ],
-            bool,
-        )
+        beyond = self._occupies | [bool(hard_constraints(each)) for each in templates]
         beyond[list(self.company.otherwise)] = True
         return beyond
 
@@ -273,7 +267,7 @@ class Judge:
     def _occupies(self) -> Bools:
         """Templates whose pods take up more of a node than room: ports, or disks."""
         templates = self.snapshot.templates
-        return np.array([bool(each.volumes or host_ports(each)) for each in templates], bool)
+        return np.array([bool(_has_disks(each) or host_ports(each)) for each in templates], bool)
 
     def _count_all_pods(self) -> None:
         """Count the snapshot's pods where they are. Rules about company count when first asked."""

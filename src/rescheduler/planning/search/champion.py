@@ -1,5 +1,6 @@
 """The best plan found so far: only what can be carried out, step by step, counts."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rescheduler.planning.feasibility.judge import Judge
@@ -12,6 +13,8 @@ from rescheduler.planning.search.steps import Step
 
 # Less than this is rounding.
 _REAL_GAIN = 1e-9
+# Many states cost the same, and only some of them can be reached; after so many, it is enough.
+_MOST_TRIES = 40
 
 
 class Champion:
@@ -23,7 +26,7 @@ class Champion:
         self._most = problem.max_moves
         self._order = Order(problem, judge)
         self._scratch = Placement(problem, judge)
-        self._turned_down: set[tuple[int, float]] = set()
+        self._turned_down: Counter[tuple[int, float]] = Counter()
         self._most_by_terms = sum(term.total() for term in problem.pod_terms)
         self.steps = whole_groups(problem, self._order, steps)
         self.value = self._value_of(self.steps)
@@ -34,11 +37,13 @@ class Champion:
             return
         value = placement.value()
         known = placement.moves, round(value, 9)
-        if value - self._most_by_terms > self.value - _REAL_GAIN or known in self._turned_down:
+        if value - self._most_by_terms > self.value - _REAL_GAIN:
+            return
+        if self._turned_down[known] == _MOST_TRIES:
             return
         steps = whole_groups(self._problem, self._order, self._order.executable(placement.steps()))
         if len(steps) < placement.moves:
-            self._turned_down.add(known)
+            self._turned_down[known] += 1
         value = self._value_of(steps)
         if value < self.value - _REAL_GAIN:
             self.steps, self.value = steps, value

@@ -15,13 +15,12 @@ from rescheduler.planning.search.placement import Placement
 from rescheduler.planning.search.steps import Step
 from rescheduler.planning.strategies.cost_optimization import CostOptimization
 
-# With more pairs of cells and templates, the table of exchanges takes too long and too much memory.
-_SMALL_ENOUGH = 6_000_000
-_SMALL = 200_000
+# With more pairs of cells and templates, the table of exchanges takes too much time and memory.
+_MOST_PAIRS, _MOST_PAIRS_FOR_LOAD = 6_000_000, 200_000
 # What a second of planning is good for, on a slow machine.
-_CELL_TURNS_PER_SECOND = 1_500_000
-_MOST_TURNS_PER_SECOND = 300
-_TRIALS_PER_SECOND = 150
+_CELL_TURNS_PER_SECOND, _CELL_TURNS_FOR_LOAD = 1_000_000, 60_000
+_MOST_TURNS_PER_SECOND = 240
+_TRIALS_PER_SECOND = 240
 
 
 def find_steps(problem: Problem, out_of_time: Callable[[], bool]) -> list[Step]:
@@ -52,12 +51,15 @@ def find_steps(problem: Problem, out_of_time: Callable[[], bool]) -> list[Step]:
 def _is_worth_exchanging(problem: Problem) -> bool:
     """Load is smooth, and single moves get nearly all of it, but for small clusters."""
     pairs = len(problem.cells) * len(np.unique(problem.cells.template))
-    is_rough = any(not each.is_about_load for each in problem.objective.strategies)
-    most = _SMALL_ENOUGH if is_rough else _SMALL
+    most = _MOST_PAIRS if _is_rough(problem) else _MOST_PAIRS_FOR_LOAD
     return 0 < pairs <= most and problem.max_moves > 0
 
 
+def _is_rough(problem: Problem) -> bool:
+    return any(not each.is_about_load for each in problem.objective.strategies)
+
+
 def _turns(problem: Problem) -> int:
-    seconds = problem.policy.planning_timeout_seconds
-    per_second = _CELL_TURNS_PER_SECOND // max(len(problem.cells), 1)
-    return int(seconds * min(_MOST_TURNS_PER_SECOND, per_second))
+    per_second = _CELL_TURNS_PER_SECOND if _is_rough(problem) else _CELL_TURNS_FOR_LOAD
+    per_second //= max(len(problem.cells), 1)
+    return int(problem.policy.planning_timeout_seconds * min(_MOST_TURNS_PER_SECOND, per_second))

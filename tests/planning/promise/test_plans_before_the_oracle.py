@@ -1,0 +1,110 @@
+"""kube-scheduler's own code accepts every move of every plan when its turn comes.
+
+Half of the clusters use whatever any filter of the scheduler looks at, volumes included; the other
+half have the owners, budgets and broken rules of our own generated scenes.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+from rescheduler.planning.plan import Mode, Move, Plan
+from rescheduler.planning.planner import make_plan
+from rescheduler.settings import read_policy
+from testcluster.builders import node_ready_condition, pod_condition
+from testcluster.client import JsonObject
+from testcluster.snapshots import snapshot_of
+from tests.planning.feasibility import oracle
+from tests.planning.feasibility.generated_clusters import (
+    GeneratedCluster,
+    generate_cluster,
+    key_of,
+)
+from tests.planning.promise.replay import plan_of
+from tests.planning.promise.scenes import CREATED, quiet_scenes
+
+CLUSTERS = 600 if os.environ.get("EXHAUSTIVE") == "1" else 60
+NODES, PODS = 10, 40
+FEWEST_MOVES = CLUSTERS
+
+POLICIES = tuple(
+    json.dumps({"maxReschedulePods": 8, "planningTimeout": "100ms", **each}).encode()
+    for each in (
+        {"enabledStrategies": ["LoadBalancing"], "imbalanceThreshold": 0},
+        {"enabledStrategies": ["ConstraintRepair"]},
+        {"enabledStrategies": ["CostOptimization"]},
+        {"enabledStrategies": ["TopologySpread", "ConstraintRepair"]},
+        {
+            "enabledStrategies": ["Defragmentation", "LoadBalancing"],
+            "defragmentation": {"shape": {"cpu": "1"}},
+        },
+    )
+)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A move, and the cluster as it is when its turn comes."""
+
+    move: Move
+    cluster: GeneratedCluster
+
+    @property
+    def told(self) -> str:
+        """For people."""
+        move = self.move
+        where = f"{self.cluster.flavour} {self.cluster.seed}"
+        return f"{where}: {move.mode} of {move.pod} from {move.source} to {move.target}"
+
+
+def test_the_scheduler_accepts_every_move_at_its_turn() -> None:
+    turns = [turn for cluster, plan in _clusters_and_plans() for turn in _turns(cluster, plan)]
+    assert len(turns) >= FEWEST_MOVES, "too few moves to learn anything from"
+    beside_the_old = [turn for turn in turns if turn.move.mode != Mode.EVICT]
+    refused = [*_refused(turns, with_old_pod=False), *_refused(beside_the_old, with_old_pod=True)]
+    assert not refused, "\n".join(refused)
+
+
+def _refused(turns: list[Turn], with_old_pod: bool) -> Iterator[str]:
+    answers = oracle.ask([turn.cluster for turn in turns], with_old_pod)
+    when = "beside the old pod" if with_old_pod else "once the old pod is gone"
+    for turn, verdicts in zip(turns, answers, strict=True):
+        verdict = verdicts[turn.move.pod]
+        if turn.move.target not in verdict.fits:
+            yield f"{turn.told}: {verdict.refused_by[turn.move.target]} refuses it {when}"
+
+
+def _turns(cluster: GeneratedCluster, plan: Plan) -> Iterator[Turn]:
+    pods = {key_of(pod): pod for pod in cluster.pods}
+    for move in plan.moves:
+        yield Turn(move, replace(cluster, pods=list(pods.values())))
+        pods[move.pod] = deepcopy(pods[move.pod])
+        pods[move.pod]["spec"]["nodeName"] = move.target
+
+
+def _clusters_and_plans() -> Iterator[tuple[GeneratedCluster, Plan]]:
+    for seed in range(CLUSTERS // 2):
+        cluster = _in_working_order(generate_cluster(seed, NODES, PODS))
+        policy = read_policy("policy", POLICIES[seed % len(POLICIES)])
+        yield cluster, make_plan(snapshot_of(cluster.items), policy)
+    for number, scene in enumerate(quiet_scenes(CLUSTERS // 2)):
+        cluster = GeneratedCluster(
+            number, "scene", scene.node_objects, scene.pod_objects, scene.other_objects
+        )
+        yield cluster, plan_of(scene)
+
+
+def _in_working_order(cluster: GeneratedCluster) -> GeneratedCluster:
+    """The same cluster with everything Ready, for else no pod would be moved."""
+    return replace(
+        cluster,
+        nodes=[_with_condition(node, node_ready_condition(True)) for node in cluster.nodes],
+        pods=[_with_condition(pod, pod_condition("Ready", True, CREATED)) for pod in cluster.pods],
+    )
+
+
+def _with_condition(item: JsonObject, condition: JsonObject) -> JsonObject:
+    conditions = [*item["status"].get("conditions", ()), condition]
+    return {**item, "status": {**item["status"], "conditions": conditions}}

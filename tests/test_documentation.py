@@ -1,0 +1,75 @@
+"""What is written about policies is what there is."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rescheduler.planning.strategies import STRATEGIES
+from rescheduler.settings import (
+    Arguments,
+    Options,
+    Seconds,
+    SecondsOrZero,
+    StrategyName,
+    read_policy,
+)
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+
+
+def options_of(block: type[Options], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Every option with its default as people write it; options of blocks with their path."""
+    for field in msgspec.structs.fields(block):
+        name = f"{prefix}{field.encode_name}"
+        default = field.default_factory() if callable(field.default_factory) else field.default
+        if isinstance(default, Options):
+            yield from options_of(type(default), f"{name}.")
+        else:
+            yield name, in_words(default)
+
+
+def in_words(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, Seconds | SecondsOrZero):
+        return f"{value:g}s"
+    if isinstance(value, tuple):
+        return f"[{', '.join(value)}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) or '""'
+
+
+def test_the_reference_has_every_option_with_its_default() -> None:
+    rows = re.findall(r"^\| `([\w.]+)` \| `(.*?)` \| \S", (DOCS / "policy.md").read_text(), re.M)
+    assert sorted(rows) == sorted(options_of(Arguments))
+
+
+@pytest.mark.parametrize("name", StrategyName)
+def test_every_strategy_has_a_section_with_a_policy_that_enables_it(name: StrategyName) -> None:
+    assert name in STRATEGIES
+    text = (DOCS / "strategies.md").read_text()
+    section = re.split(r"^## ", text, flags=re.M)
+    (own,) = [each for each in section if each.startswith(f"{name}\n")]
+    (example,) = re.findall(r"^```yaml\n(.*?)^```$", own, re.M | re.S)
+    assert name in read_policy("example", example.encode()).enabled_strategies
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_policies_that_are_shown_can_be_used(page: Path) -> None:
+    for example in re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), re.M | re.S):
+        if "keepFree" not in example:
+            read_policy(page.name, example.encode())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
