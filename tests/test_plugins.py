@@ -1,6 +1,5 @@
 """Strategies of other people: found where they are installed, refused where they cannot work."""
 
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from rescheduler.errors import SettingsError
 from rescheduler.plugins import installed_strategies
 from rescheduler.settings import read_policy
+from tests.plugin_site import Site
 
 PACKING = """
 from rescheduler.settings import Options
@@ -19,24 +19,6 @@ class Packing:
     class Options(Options, frozen=True):
         headroom_percent: float = 10.0
 """
-
-_numbers = count()
-
-
-class Site:
-    """A directory on the path that plugins are installed into."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-
-    def install(self, distribution: str, code: str, entry: str = "packing = {}:Packing") -> None:
-        """A distribution with one module, whose name nobody has imported yet."""
-        module = f"plugin_{next(_numbers)}"
-        (self._directory / f"{module}.py").write_text(code)
-        info = self._directory / f"{distribution}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0")
-        (info / "entry_points.txt").write_text(f"[rescheduler.strategies]\n{entry.format(module)}")
 
 
 @pytest.fixture

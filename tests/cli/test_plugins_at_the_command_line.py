@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Result
-from tests.test_plugins import Site
+from tests.plugin_site import Site
 
 Command = Callable[..., Result]
 

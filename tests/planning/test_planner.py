@@ -211,7 +211,10 @@ def test_excluded_namespaces_and_pods_stay() -> None:
 
 
 def test_without_room_for_a_second_copy_deployments_are_evicted_within_their_budget() -> None:
-    both = {"deployed": {"strategy": {"type": "Recreate"}}, "labels": {"tier": "front"}}
+    both: dict[str, Any] = {
+        "deployed": {"strategy": {"type": "Recreate"}},
+        "labels": {"tier": "front"},
+    }
     workloads = [*replicas("web", "aaa", **both), *replicas("api", "aaa", **both)]
     one = budget("shop/front", selector={"tier": "front"}, max_unavailable=1, allowed=1)
     plan = plan_for([node("a"), node("b"), *workloads, one])

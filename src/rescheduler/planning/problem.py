@@ -28,6 +28,8 @@ from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.planning.wishes import Wishes
 from rescheduler.settings import Policy
 
+# How much of a disturbance adds to the price of a move if the policy states that price.
+_SLIGHTLY = 0.02
 # Cells of which it is asked whether they break a rule about more than their node.
 _MOST_ASKED = 20_000
 
@@ -155,6 +157,9 @@ class Problem:
     def move_prices(self) -> Floats:
         """What a move of a pod of each template must gain at least."""
         disturbances = prices(self.snapshot, self.circumstances, self.movability)
+        if self.policy.cost_optimization.move_cost is not None:
+            # What a move costs was said; how much it disturbs only decides between equals.
+            disturbances = 1.0 + _SLIGHTLY * (disturbances - 1.0)
         return np.asarray(disturbances * self.objective.move_price)
 
     @cached_property
@@ -174,6 +179,8 @@ class Problem:
         if self.repairs:
             templates, nodes, counts = self.cells.template, self.cells.node, self.cells.count
             cost += float(self.trouble(self.conflicts, templates, nodes) @ counts)
+            # Two that mind each other count once.
+            cost -= BROKEN * float(self.conflicts.of(templates, nodes) @ counts) / 2
         return cost
 
     @property
@@ -267,9 +274,12 @@ class Problem:
         by_handoff = self.mode(template) != Mode.EVICT
         if by_handoff and judge.refusals(template)[target]:
             return False
-        if not judge.minding[template]:
-            return by_handoff or not judge.refusals(template)[target]
-        return not judge.refusals_without(pod)[target] and not judge.would_be_missed(pod, target)
+        if judge.minding[template]:
+            if judge.refusals_without(pod)[target]:
+                return False
+        elif not by_handoff and judge.refusals(template)[target]:
+            return False
+        return not judge.would_be_missed(pod, target)
 
 
 def _belongs_to_node(template: Template) -> bool:

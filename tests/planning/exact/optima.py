@@ -59,7 +59,7 @@ def found_before() -> dict[tuple[str, int], Found]:
 def find(strategy: str, seed: int, longest_seconds: float) -> Found | None:
     """What there is on file about the puzzle of a seed, or what solving it gives.
 
-    None if it has nothing to gain.
+    None if it has nothing to gain, or if it cannot be proven in time that nothing is better.
     """
     puzzle = generate_puzzle(strategy, seed)
     known = found_before().get((strategy, seed))
@@ -67,7 +67,7 @@ def find(strategy: str, seed: int, longest_seconds: float) -> Found | None:
         return known
     started = time.perf_counter()
     optimum = solve(puzzle, longest_seconds)
-    if not optimum.gains_anything(puzzle):
+    if not optimum.gains_anything(puzzle) or not optimum.is_proven(puzzle):
         return None
     return Found(
         strategy=strategy,

@@ -25,6 +25,7 @@ _GAP = 0.002
 _LEAST_MOVE_COST = 1e-6
 _NOTHING = 1e-6
 _LEAST_GAP = 1e-4
+_LARGEST_GAP = 0.005
 _FIRST_TANGENTS = tuple(step / 100 for step in range(-60, 61, 4))
 
 
@@ -43,6 +44,10 @@ class Optimum:
     def gap(self) -> float:
         """What the solver left open."""
         return self.value - self.bound
+
+    def is_proven(self, puzzle: Puzzle) -> bool:
+        """Whether next to nothing was left open."""
+        return self.gap <= _LARGEST_GAP * value_of(puzzle, puzzle.start)
 
     def gains_anything(self, puzzle: Puzzle) -> bool:
         """Whether it is better than to leave the pods where they are."""

@@ -20,6 +20,8 @@ from rescheduler.planning.search.steps import Step
 _NODES_LOOKED_AT = 16
 # Gains this close to the best count as equal, and then the pod of lower priority goes.
 _ABOUT_AS_GOOD = 0.95
+# Of the objective: not worth a search.
+_NOTHING = 1e-4
 # Targets tried for a pod that a rule keeps from the best ones.
 _TRIES = 8
 
@@ -49,6 +51,14 @@ class Descent:
                 break
             self._make(*found)
         return self.steps
+
+    def left_something(self) -> bool:
+        """Whether there could be more to gain than single moves have."""
+        if self._conflicts is not None:
+            trouble = self._problem.trouble(self._conflicts, self._cells.template, self._cells.node)
+            if (trouble * (self._left > 0)).any():
+                return True
+        return bool(self.occupancy.total() > _NOTHING)
 
     # ------------------------------------------------------------ what leaving gains
 

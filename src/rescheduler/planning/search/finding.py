@@ -25,13 +25,15 @@ _TRIALS_PER_SECOND = 240
 
 def find_steps(problem: Problem, out_of_time: Callable[[], bool]) -> list[Step]:
     """The steps of the best plan that was found, in an order in which they can be made."""
-    steps = Descent(problem, out_of_time).run()
+    descent = Descent(problem, out_of_time)
+    steps = descent.run()
     for pod, source, target in reversed(steps):
         problem.judge.place(pod, target, source)
         for term in problem.pod_terms:
             term.follow(int(problem.snapshot.pods.template[pod]), target, source)
     strategy = problem.objective.find("CostOptimization")
-    if strategy is None and not _is_worth_exchanging(problem):
+    worth_exchanging = _is_worth_exchanging(problem) and descent.left_something()
+    if strategy is None and not worth_exchanging:
         return whole_groups(problem, Order(problem, problem.judge), steps)
     champion = Champion(problem, steps)
     placement = Placement(problem, problem.judge)
@@ -42,7 +44,7 @@ def find_steps(problem: Problem, out_of_time: Callable[[], bool]) -> list[Step]:
         Closing(placement, champion, strategy, seed, out_of_time).run(trials)
         placement.rewind(0)
         placement.go(champion.steps)
-    if _is_worth_exchanging(problem):
+    if worth_exchanging:
         Exchange(placement, champion, seed, out_of_time).run(_turns(problem))
     placement.rewind(0)
     return champion.steps
@@ -56,7 +58,7 @@ def _is_worth_exchanging(problem: Problem) -> bool:
 
 
 def _is_rough(problem: Problem) -> bool:
-    return any(not each.is_about_load for each in problem.objective.strategies)
+    return any(each.is_rough for each in problem.objective.strategies)
 
 
 def _turns(problem: Problem) -> int:

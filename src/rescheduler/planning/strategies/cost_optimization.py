@@ -27,6 +27,7 @@ class CostOptimization(Strategy):
     """The price of the nodes in use, in mean prices."""
 
     name = "CostOptimization"
+    is_rough = True
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
         super().__init__(load, policy)

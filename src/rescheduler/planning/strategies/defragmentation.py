@@ -22,6 +22,7 @@ class Defragmentation(Strategy):
     """The fragments of each node, in shapes."""
 
     name = "Defragmentation"
+    is_rough = True
     move_price = 1e-3
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:

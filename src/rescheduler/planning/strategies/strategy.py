@@ -27,6 +27,8 @@ class Strategy:
     name = ""
     move_price = 1e-5
     """What an ordinary move must gain at least."""
+    is_rough = False
+    """Whether several moves together may gain what none of them gains alone."""
     is_about_load = False
     """Whether it waits until a node has been pressed for `consecutiveRounds` rounds."""
 
