@@ -197,7 +197,7 @@ def test_wishes_count_only_on_request() -> None:
         "weight": 100,
         "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]},
     }
-    wish = {"affinity": {"nodeAffinity": {PREFERRED: [term]}}}
+    wish: dict[str, Any] = {"affinity": {"nodeAffinity": {PREFERRED: [term]}}}
     objects = [node("a"), node("b", labels={"disk": "ssd"}), *replicas("web", "a", **wish)]
     assert plan_for(objects, policy("ConstraintRepair")).moves == ()
     asked = policy("ConstraintRepair", constraintRepair={"preferred": True})

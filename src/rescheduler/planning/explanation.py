@@ -7,6 +7,7 @@ import numpy as np
 
 from rescheduler.model.objects import Part
 from rescheduler.model.snapshot import Floats, Snapshot
+from rescheduler.planning.circumstances import NOTHING_SPECIAL, Circumstances
 from rescheduler.planning.feasibility.judge import Judge
 from rescheduler.planning.load import NodeLoad
 from rescheduler.planning.movability import Movability
@@ -48,10 +49,15 @@ class Acceptance(Part, frozen=True, omit_defaults=False):
 
 
 def explain(
-    snapshot: Snapshot, policy: Policy, pod: int, *, beside_old_pod: bool = False
+    snapshot: Snapshot,
+    policy: Policy,
+    pod: int,
+    circumstances: Circumstances = NOTHING_SPECIAL,
+    *,
+    beside_old_pod: bool = False,
 ) -> Explanation:
     """What every node says to this pod; `accepted` is with the old pod gone, unless beside it."""
-    judge, movability = Judge(snapshot), Movability(snapshot, policy)
+    judge, movability = Judge(snapshot), Movability(snapshot, policy, circumstances)
     template = int(snapshot.pods.template[pod])
     source = int(snapshot.pods.node[pod])
     beside = judge.refusals(template)

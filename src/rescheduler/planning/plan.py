@@ -18,7 +18,7 @@ class Mode(StrEnum):
     """A copy under another name is Ready on its target before the old pod goes."""
 
 
-class Move(Part, frozen=True):
+class Move(Part, frozen=True, omit_defaults=False):
     """This pod, from here to there."""
 
     pod: str

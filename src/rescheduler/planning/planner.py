@@ -47,6 +47,9 @@ def make_plan(
     if not problem.objective.strategies:
         return _nothing(problem, f"Nothing to move: {_why_at_rest(problem)}.")
     steps = find_steps(problem, out_of_time)
+    if not steps and out_of_time():
+        seconds = policy.planning_timeout_seconds
+        return _nothing(problem, f"Nothing found within planningTimeout ({seconds:g} s).")
     if steps and not _saves_enough(problem, steps):
         others = tuple(each for each in policy.enabled_strategies if each != CostOptimization.name)
         rest = msgspec.structs.replace(policy, enabled_strategies=others)
@@ -69,8 +72,6 @@ def _saves_enough(problem: Problem, steps: Sequence[Step]) -> bool:
 def _plan(problem: Problem, steps: Sequence[Step]) -> Plan:
     before = _assessment(problem, (), problem.start_value + problem.pod_cost)
     report = Report(problem, steps)
-    for step in steps:
-        problem.judge.place(*step)
     blocked = tuple(report.blocked())
     cost = report.occupancy.total() + problem.pod_cost - report.gained_by_pods
     return Plan(

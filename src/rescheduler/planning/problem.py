@@ -31,7 +31,7 @@ from rescheduler.settings import Policy
 # How much of a disturbance adds to the price of a move if the policy states that price.
 _SLIGHTLY = 0.02
 # Cells of which it is asked whether they break a rule about more than their node.
-_MOST_ASKED = 20_000
+_MOST_ASKED, _MOST_ASKED_AGAIN = 20_000, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +181,7 @@ class Problem:
             cost += float(self.trouble(self.conflicts, templates, nodes) @ counts)
             # Two that mind each other count once.
             cost -= BROKEN * float(self.conflicts.of(templates, nodes) @ counts) / 2
+            cost += self.still_broken(self.judge)
         return cost
 
     @property
@@ -210,20 +211,21 @@ class Problem:
         return broken
 
     @cached_property
-    def broken_beyond(self) -> set[tuple[int, int]]:
-        """The template and node of each of these."""
-        cells = np.flatnonzero(self._broken_beyond)
-        pairs = zip(
-            self.cells.template[cells].tolist(), self.cells.node[cells].tolist(), strict=True
-        )
-        return set(pairs)
+    def broken_beyond(self) -> npt.NDArray[np.int64]:
+        """Cells that break, at the start, a rule about more than their node.
+
+        One pod that leaves may mend it for many, so whether they still do has to be asked.
+        """
+        return np.flatnonzero(self._broken_beyond)
+
+    def still_broken(self, judge: Judge) -> float:
+        """What it costs that some of these break their rule as the judge has the pods now."""
+        pods = self.cells.pods[self.cells.first[self.broken_beyond[:_MOST_ASKED_AGAIN]]]
+        return BROKEN * sum(judge.breaks_a_rule(pod) for pod in pods.tolist())
 
     def trouble(self, conflicts: Conflicts, templates: Ints, nodes: Ints) -> Floats:
         """What it costs that a pod of each of these templates breaks rules on its node."""
         broken = conflicts.of(templates, nodes) + self.misplaced(templates, nodes)
-        if self.broken_beyond:
-            pairs = zip(templates.tolist(), nodes.tolist(), strict=True)
-            broken = broken + np.array([pair in self.broken_beyond for pair in pairs], bool)
         return np.asarray(BROKEN * broken, np.float64)
 
     def refused_for_good(self, template: int) -> Bools:
@@ -269,7 +271,7 @@ class Problem:
         return self.movability.mode(template)
 
     def accepts(self, judge: Judge, pod: int, target: int) -> bool:
-        """Whether the target takes the pod at every moment of its move, and nobody misses it."""
+        """Whether the target takes the pod at every moment of its move, to nobody's harm."""
         template = int(self.snapshot.pods.template[pod])
         by_handoff = self.mode(template) != Mode.EVICT
         if by_handoff and judge.refusals(template)[target]:
@@ -279,7 +281,7 @@ class Problem:
                 return False
         elif not by_handoff and judge.refusals(template)[target]:
             return False
-        return not judge.would_be_missed(pod, target)
+        return not judge.would_harm_others(pod, target)
 
 
 def _belongs_to_node(template: Template) -> bool:

@@ -13,6 +13,7 @@ from rescheduler.planning.problem import Problem
 from rescheduler.planning.search.allowances import Allowances
 from rescheduler.planning.search.occupancy import Occupancy
 from rescheduler.planning.search.steps import Step
+from rescheduler.planning.strategies.constraint_repair import BROKEN
 
 # Pods on so many pressed nodes get a blocker; a plan that lists more is not read by anyone.
 _NODES_TOLD_OF = 100
@@ -21,7 +22,7 @@ _AT_HOME = ("DaemonSetPod", "StaticPod")
 
 
 class Report:
-    """Follows the steps of a plan, one after another, and tells of them."""
+    """Makes the steps of a plan, one after another, and tells of them. The judge follows."""
 
     def __init__(self, problem: Problem, steps: Sequence[Step]) -> None:
         self._problem = problem
@@ -32,7 +33,11 @@ class Report:
         self._conflicts = problem.conflicts.copy() if problem.repairs else None
         self.gained_by_pods = 0.0
         """What is gained by where pods are, apart from what nodes hold."""
+        self._flagged = self._broken_beyond()
+        broken = problem.still_broken(problem.judge) if self._flagged else 0.0
         self.moves = tuple(self._moves())
+        if self._flagged:
+            self.gained_by_pods += broken - problem.still_broken(problem.judge)
 
     # ------------------------------------------------------------ what moves are for
 
@@ -51,7 +56,7 @@ class Report:
         template = int(self._problem.snapshot.pods.template[step.pod])
         strategy, why = self._purpose(step, template, makes_room)
         before = float(load.load(self.occupancy.used)[step.target])
-        gain = self._make(step, template)
+        gain = BROKEN * self._breaks_beyond(step) + self._make(step, template)
         after = float(load.load(self.occupancy.used)[step.target])
         return Move(
             pod=self._problem.snapshot.pods.keys[step.pod],
@@ -79,7 +84,22 @@ class Report:
             self.occupancy.add(template, node, count)
             if self._conflicts is not None:
                 self._conflicts.add(template, node, count)
+        self._problem.judge.place(*step)
         return gain - float(self.occupancy.costs[nodes].sum())
+
+    def _broken_beyond(self) -> set[int]:
+        """Pods that break, at the start, a rule about more than their node."""
+        if not self._problem.repairs:
+            return set()
+        cells = self._problem.cells
+        return {
+            int(pod)
+            for cell in self._problem.broken_beyond
+            for pod in cells.pods[cells.first[cell] : cells.first[cell] + cells.count[cell]]
+        }
+
+    def _breaks_beyond(self, step: Step) -> bool:
+        return step.pod in self._flagged and self._problem.judge.breaks_a_rule(step.pod)
 
     def _trouble(self, template: int, node: int) -> float:
         if self._conflicts is None:
@@ -97,7 +117,7 @@ class Report:
             and strategies[0].pressed(used, movable)[step.source]
         ):
             return strategies[0].name, f"{name} has {strategies[0].reason(step.source, used)}"
-        if self._trouble(template, step.source) > 0:
+        if self._trouble(template, step.source) > 0 or self._breaks_beyond(step):
             return "ConstraintRepair", f"it breaks a rule on {name} that it or a neighbour requires"
         for term in self._problem.pod_terms:
             if term.relief(template, step.source) > 0:

@@ -245,7 +245,7 @@ class PlainRules:
                     self._misses_company(state, each) for each in state
                 ),
                 "with a port that another has": self._shared_ports(state),
-                "spread too unevenly": sum(self._excess_skew(state).values()),
+                "spread too unevenly": self._too_many(state),
             }
         )
 
@@ -258,8 +258,8 @@ class PlainRules:
         )
 
     def _misses_company(self, state: State, placed: Placed) -> bool:
-        others = [each for each in state if each is not placed]
-        return not self._is_near_enough(others, placed.pod, placed.node)
+        """Whether it is alone where it needs company; one that wants its own kind never is."""
+        return not self._is_near_enough(state, placed.pod, placed.node)
 
     def _shared_ports(self, state: State) -> int:
         return sum(
@@ -269,23 +269,19 @@ class PlainRules:
             if one.node == other.node
         )
 
-    def _excess_skew(self, state: State) -> dict[str, int]:
-        """By how much the constraints of each workload are exceeded."""
+    def _too_many(self, state: State) -> int:
+        """How many pods are beyond what the constraints of each workload allow in a domain."""
         one_of_each = {each.pod.workload: each.pod for each in state if each.pod.spread}
-        return {
-            workload: sum(
-                max(_skew(self.spread_over(state, pod, each)) - each["maxSkew"], 0)
-                for each in pod.spread
-            )
-            for workload, pod in one_of_each.items()
-        }
+        beyond = 0
+        for pod in one_of_each.values():
+            for constraint in pod.spread:
+                counts = self.spread_over(state, pod, constraint).values()
+                most = min(counts, default=0) + constraint["maxSkew"]
+                beyond += sum(max(count - most, 0) for count in counts)
+        return beyond
 
 
 def _between(one: PlainPod, other: PlainPod) -> Iterator[JsonObject]:
     """The terms with which either of two pods keeps away from the other."""
     yield from (term for term in one.apart if other.is_meant_by(term, one))
     yield from (term for term in other.apart if one.is_meant_by(term, other))
-
-
-def _skew(counts: dict[str, int]) -> int:
-    return max(counts.values()) - min(counts.values()) if counts else 0

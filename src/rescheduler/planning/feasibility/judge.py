@@ -86,7 +86,6 @@ class Judge:
         )
         self._among_neighbours: tuple[CountingRule, ...] = (self._spread, self._company)
         self._but_room = (*self._occupying, *self._among_neighbours)
-        self._about_neighbours = [number for number, _ in self._neighbourly]
         self._about_nodes = [number for number, _ in self._numbered(taints, affinity)]
         self._lasting_refusals: dict[int, Refusals | None] = {}
         self._neighbourly_refusals: dict[int, Refusals | None] = {}
@@ -142,13 +141,17 @@ class Judge:
 
     def breaks_a_rule(self, pod: int) -> bool:
         """Whether the pod would be refused where it is, because of its neighbours."""
-        refusal = int(self.refusals_without(pod)[self.node_of(pod)])
-        return refusal in self._about_neighbours
+        node = self.node_of(pod)
+        with self.without(pod):
+            refused = self._refused_by_neighbours(int(self.snapshot.pods.template[pod]))
+        return refused is not None and bool(refused[node])
 
-    def would_be_missed(self, pod: int, target: int) -> bool:
-        """Whether a pod that stays loses required company if this one moves there."""
-        template = int(self.snapshot.pods.template[pod])
-        return self._company.would_be_missed(template, self.node_of(pod), target)
+    def would_harm_others(self, pod: int, target: int) -> bool:
+        """Whether pods that stay lose required company, or even spread, if this one moves there."""
+        template, source = int(self.snapshot.pods.template[pod]), self.node_of(pod)
+        return self._company.would_be_missed(
+            template, source, target
+        ) or self._spread.would_be_uneven(template, source, target)
 
     @cached_property
     def company(self) -> Company:
@@ -167,7 +170,8 @@ class Judge:
     def beyond_nodes(self) -> Bools:
         """Those that mind more than whom they share a node with."""
         templates = self.snapshot.templates
-        beyond = self._occupies | [bool(hard_constraints(each)) for each in templates]
+        spread = np.array([bool(hard_constraints(each)) for each in templates], bool)
+        beyond = np.asarray(self._occupies | spread)
         beyond[list(self.company.otherwise)] = True
         return beyond
 

@@ -11,6 +11,7 @@ Pods that are being deleted do not count. An empty selector counts no pod but th
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,24 @@ class _Spread:
         if len(counts) < (self.constraint.min_domains or 1):
             return 0
         return int(counts.min())
+
+    def is_worse_after(self, source: int, target: int) -> bool:
+        """Whether a matching pod that moves leaves more pods too many where they are."""
+        counts = self.counts.copy()
+        if self.counted_nodes[source]:
+            counts[self.domain_of_node[source]] -= 1
+        if self.counted_nodes[target]:
+            counts[self.domain_of_node[target]] += 1
+        before, after = self._too_many(self.counts), self._too_many(counts)
+        return after[0] > before[0] or after[1] > before[1]
+
+    def _too_many(self, counts: npt.NDArray[np.int32]) -> tuple[int, int]:
+        """Pods beyond the allowed difference, and pods in domains that have such."""
+        counts = counts[self.counted_domains]
+        is_short = len(counts) < (self.constraint.min_domains or 1)
+        fewest = 0 if is_short else int(counts.min(initial=0))
+        beyond = np.maximum(counts - fewest - self.constraint.max_skew, 0)
+        return int(beyond.sum()), int(counts[beyond > 0].sum())
 
     def refused(self) -> Bools:
         most = self.constraint.max_skew + self.fewest() - self.matches_itself
@@ -95,6 +114,22 @@ class PodTopologySpread:
         if not terminating:
             for spread in self._counting[template]:
                 spread.add(node, count)
+
+    def would_be_uneven(self, template: int, source: int, target: int) -> bool:
+        """Whether such a pod's move makes the spread of some pods worse than it is."""
+        namespace = self._view.snapshot.templates[template].namespace
+        for other in self._constrained_in[namespace]:
+            self._spreads_for(other)
+        return any(each.is_worse_after(source, target) for each in self._counting[template])
+
+    @cached_property
+    def _constrained_in(self) -> defaultdict[str, list[int]]:
+        """Templates with hard constraints, by namespace: they count pods of their own only."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for number, template in enumerate(self._view.snapshot.templates):
+            if hard_constraints(template):
+                found[template.namespace].append(number)
+        return found
 
     def affected(self, template: int) -> Iterable[int]:
         """Templates whose answers may change when a pod of this one comes or goes."""

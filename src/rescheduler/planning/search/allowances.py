@@ -38,6 +38,10 @@ class Allowances:
             if (before > 0) != (self._left[group] > 0):
                 self._look_at(group)
 
+    def are_kept(self) -> bool:
+        """Whether no limit is exceeded."""
+        return bool((self._left >= 0).all() and (self._node_left >= 0).all())
+
     def exhausted_group(self, template: int) -> int | None:
         """A limit that lets no other pod of the template move."""
         return next((each for each in self._groups_of[template] if self._left[each] <= 0), None)

@@ -23,7 +23,6 @@ class Champion:
     def __init__(self, problem: Problem, steps: Sequence[Step]) -> None:
         judge = Judge(problem.snapshot)
         self._problem = problem
-        self._most = problem.max_moves
         self._order = Order(problem, judge)
         self._scratch = Placement(problem, judge)
         self._turned_down: Counter[tuple[int, float]] = Counter()
@@ -33,7 +32,7 @@ class Champion:
 
     def offer(self, placement: Placement) -> None:
         """Take the steps to this state, as far as they can be made, if that is the best yet."""
-        if placement.moves > self._most:
+        if not placement.is_allowed():
             return
         value = placement.value()
         known = placement.moves, round(value, 9)
@@ -53,6 +52,8 @@ class Champion:
         self._scratch.go(steps)
         self._scratch.occupancy.total()
         value = self._scratch.value()
+        if self._problem.repairs:
+            value += self._problem.still_broken(self._scratch.judge)
         self._scratch.rewind(0)
         return value + sum(_change(term, self._problem, steps) for term in self._problem.pod_terms)
 

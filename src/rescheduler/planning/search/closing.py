@@ -90,7 +90,7 @@ class Closing:
                 break
             if self._is_small and trial % _TRIALS_PER_START == 0:
                 self._start_again()
-            self._open_some()
+            self._admit_some()
             count = int(self._random.choice([1, 2, 3], p=[0.6, 0.25, 0.15]))
             self._try(self._nodes_to_close(count), tries=_TRIES, heat=1.0 - trial / trials)
         self._champion.offer(self._placement)
@@ -152,11 +152,11 @@ class Closing:
         if self._random.random() < _FROM_BEST:
             self._placement.go(self._champion.steps)
         self._value = self._placement.value()
-        self._open_some()
+        self._admit_some()
         count = int(self._random.integers(1, _MOST_AT_ONCE))
         self._try(self._nodes_to_close(count), tries=_TRIES, heat=_ANYTHING_GOES)
 
-    def _open_some(self) -> None:
+    def _admit_some(self) -> None:
         """Let pods come to an empty node, sometimes: it may be cheaper than one in use."""
         self._opening[:] = False
         nodes = np.flatnonzero(self._problem.load.takes_pods & ~self._in_use())
@@ -183,10 +183,10 @@ class Closing:
         before = len(self._placement.journal)
         for node in nodes:
             self._empty(node)
-        done = self._place_bank(tries) or (tries > 0 and self._reopen())
+        done = self._place_bank(tries) or (tries > 0 and self._use_empty_nodes())
         self._closing[:] = False
-        over = self._placement.moves > self._problem.max_moves
-        value = self._placement.value() if done and not over else np.inf
+        allowed = done and self._placement.is_allowed()
+        value = self._placement.value() if allowed else np.inf
         if value >= self._value + _HEAT * heat * float(self._random.exponential()):
             self._placement.rewind(before)
             self._bank.clear()
@@ -262,7 +262,7 @@ class Closing:
     def _in_use(self) -> Bools:
         return np.asarray((self._placement.occupancy.movable > 0) | self._strategy.anchored)
 
-    def _open(self) -> Bools:
+    def _available(self) -> Bools:
         return np.asarray((self._in_use() | self._opening) & ~self._closing)
 
     def _fitting(self, template: int, among: Bools) -> npt.NDArray[np.int64]:
@@ -285,7 +285,7 @@ class Closing:
 
     def _place(self, template: int, among: Bools | None = None) -> bool:
         """Put a pod of the bank onto the node in use that it suits best."""
-        nodes = self._fitting(template, self._open() if among is None else among)
+        nodes = self._fitting(template, self._available() if among is None else among)
         if not len(nodes):
             return False
         vacant = self._placement.vacant.get(template)
@@ -319,7 +319,7 @@ class Closing:
         by_chance = self._random.permutation(order[_LOOKED_AT:])[:_LOOKED_AT]
         for index in (*smallest.tolist(), *by_chance.tolist()):
             other, node = int(templates[index]), int(nodes[index])
-            elsewhere = self._open()
+            elsewhere = self._available()
             elsewhere[node] = False
             if len(self._fitting(other, elsewhere)):
                 return self._trade(template, other, node)
@@ -332,7 +332,7 @@ class Closing:
         """Cells on open nodes of which one pod less would be room enough."""
         placement, demand = self._placement, self._problem.load.demand
         free, nodes, templates = placement.occupancy.free, placement.nodes, placement.templates
-        good = self._open()[nodes] & (templates != template)
+        good = self._available()[nodes] & (templates != template)
         good &= ~self._problem.never(np.array([template]))[0][nodes]
         for row, amount in enumerate(demand[:, template]):
             if amount > 0:
@@ -348,7 +348,7 @@ class Closing:
         self._insert(other, node)
         return None
 
-    def _reopen(self) -> bool:
+    def _use_empty_nodes(self) -> bool:
         """Whether what is left in the bank finds a place on nodes that are not in use."""
         occupancy, load = self._placement.occupancy, self._problem.load
         while self._bank:

@@ -15,6 +15,7 @@ from rescheduler.planning.search.allowances import Allowances
 from rescheduler.planning.search.arrivals import Arrivals
 from rescheduler.planning.search.occupancy import Occupancy
 from rescheduler.planning.search.steps import Step
+from rescheduler.planning.strategies.constraint_repair import BROKEN
 
 # Pods are looked for on the nodes with most to gain; those further down have less.
 _NODES_LOOKED_AT = 16
@@ -37,6 +38,9 @@ class Descent:
         self._arrivals = Arrivals(problem, self.occupancy)
         self._allowances = Allowances(problem)
         self._conflicts = problem.conflicts.copy() if problem.repairs else None
+        self._broken_beyond: Bools = np.zeros(len(problem.cells), bool)
+        if problem.repairs:
+            self._broken_beyond[problem.broken_beyond] = True
         self._left: Ints = problem.cells.count.copy()
         self._gain_of_leaving = self._gains(np.arange(len(self._cells)))
         self._hopeless: Bools = np.zeros(len(self._cells), bool)
@@ -71,6 +75,7 @@ class Descent:
         gains = occupancy.costs[nodes] - cost - self._problem.move_prices[templates]
         if self._conflicts is not None:
             gains += self._problem.trouble(self._conflicts, templates, nodes)
+            gains += BROKEN * self._broken_beyond[cells]
         for term in self._problem.pod_terms:
             gains += term.promise(templates, nodes)
         return np.asarray(gains)
@@ -143,6 +148,10 @@ class Descent:
         """The best target that takes the pod at every moment of its move."""
         pod, source = self._pod(cell), int(self._cells.node[cell])
         template = int(self._cells.template[cell])
+        if self._broken_beyond[cell] and not self._problem.judge.breaks_a_rule(pod):
+            # Another pod that left has mended it.
+            self._broken_beyond[cell] = False
+            self._refresh(source)
         row = self._arrivals.row(template)
         gain = float(self._gain_of_leaving[cell])
         for term in self._problem.pod_terms:

@@ -19,7 +19,7 @@ from rescheduler.planning.strategies.cost_optimization import CostOptimization
 _MOST_PAIRS, _MOST_PAIRS_FOR_LOAD = 6_000_000, 200_000
 # What a second of planning is good for, on a slow machine.
 _CELL_TURNS_PER_SECOND, _CELL_TURNS_FOR_LOAD = 1_000_000, 60_000
-_MOST_TURNS_PER_SECOND = 240
+_MOST_TURNS_PER_SECOND, _MOST_TURNS_FOR_LOAD = 400, 240
 _TRIALS_PER_SECOND = 240
 
 
@@ -62,6 +62,8 @@ def _is_rough(problem: Problem) -> bool:
 
 
 def _turns(problem: Problem) -> int:
-    per_second = _CELL_TURNS_PER_SECOND if _is_rough(problem) else _CELL_TURNS_FOR_LOAD
-    per_second //= max(len(problem.cells), 1)
-    return int(problem.policy.planning_timeout_seconds * min(_MOST_TURNS_PER_SECOND, per_second))
+    pace, most = _CELL_TURNS_FOR_LOAD, _MOST_TURNS_FOR_LOAD
+    if _is_rough(problem):
+        pace, most = _CELL_TURNS_PER_SECOND, _MOST_TURNS_PER_SECOND
+    per_second = min(most, pace // max(len(problem.cells), 1))
+    return int(problem.policy.planning_timeout_seconds * per_second)

@@ -195,6 +195,10 @@ class Placement:
         """Cells that have more pods than at the start: one that leaves is a move less."""
         return self._surplus[: self._count]
 
+    def is_allowed(self) -> bool:
+        """Whether all limits on moves are kept."""
+        return self.moves <= self.problem.max_moves and self.allowances.are_kept()
+
     def value(self) -> float:
         """What this state costs: the nodes, broken rules, and the moves it takes."""
         return float(self.occupancy.costs.sum()) + self.trouble() + self.disturbance
