@@ -55,16 +55,17 @@ class _Spread:
             counts[self.domain_of_node[source]] -= 1
         if self.counted_nodes[target]:
             counts[self.domain_of_node[target]] += 1
-        before, after = self._too_many(self.counts), self._too_many(counts)
-        return after[0] > before[0] or after[1] > before[1]
+        measures = zip(self._too_many(counts), self._too_many(self.counts), strict=True)
+        return any(after > before for after, before in measures)
 
-    def _too_many(self, counts: npt.NDArray[np.int32]) -> tuple[int, int]:
-        """Pods beyond the allowed difference, and pods in domains that have such."""
+    def _too_many(self, counts: npt.NDArray[np.int32]) -> tuple[int, int, int]:
+        """Pods beyond the allowed difference in all, in one domain, and all in such domains."""
         counts = counts[self.counted_domains]
         is_short = len(counts) < (self.constraint.min_domains or 1)
         fewest = 0 if is_short else int(counts.min(initial=0))
         beyond = np.maximum(counts - fewest - self.constraint.max_skew, 0)
-        return int(beyond.sum()), int(counts[beyond > 0].sum())
+        in_such = int(counts[beyond > 0].sum())
+        return int(beyond.sum()), int(beyond.max(initial=0)), in_such
 
     def refused(self) -> Bools:
         most = self.constraint.max_skew + self.fewest() - self.matches_itself
