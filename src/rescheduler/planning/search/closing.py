@@ -7,18 +7,16 @@ after some tries reopens a node. The result is kept if it is cheaper, sometimes 
 little dearer, and is taken back otherwise.
 """
 
-from bisect import insort
-from collections import Counter
 from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
-from rescheduler.model.snapshot import NO_NODE, Bools, Floats, Ints
+from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.problem import Problem
+from rescheduler.planning.search.bank import Bank
 from rescheduler.planning.search.champion import Champion
-from rescheduler.planning.search.placement import Placement, Shift
+from rescheduler.planning.search.placement import Placement
 from rescheduler.planning.search.worth import shadow_prices
 from rescheduler.planning.strategies.cost_optimization import CostOptimization
 
@@ -37,12 +35,8 @@ _MOST_AT_ONCE, _ANYTHING_GOES = 6, 1e3
 _FEW_NODES, _ATTEMPTS, _BARGAINS = 14, 4, 3
 # In mean prices: some moves more than hoped for.
 _NEAR = 0.02
-# How much chance has a say in where a pod goes.
-_WHIM = 0.5
 # How often an empty node is open as well.
 _OPENING = 0.3
-# Candidates for making room that are looked at more closely: can they go elsewhere at once?
-_LOOKED_AT = 6
 
 
 class Closing:
@@ -62,7 +56,6 @@ class Closing:
         self._strategy = strategy
         self._random = np.random.default_rng(seed)
         self._out_of_time = out_of_time
-        self._bank: Counter[int] = Counter()
         self._closing: Bools = np.zeros(len(placement.now), bool)
         self._opening: Bools = np.zeros(len(placement.now), bool)
         self._is_limited = self._problem.max_moves < self._problem.movable_on.sum()
@@ -70,8 +63,9 @@ class Closing:
         self._fixed: Floats = self._problem.load.used - movable_used
         room = np.maximum(self._problem.load.allocatable - self._fixed, 0.0)
         self._shadow = shadow_prices(room, strategy.prices, movable_used.sum(axis=1))
-        self._size: Floats = self._shadow @ self._problem.load.demand
         self._worth: Floats = self._shadow @ room
+        size = self._shadow @ self._problem.load.demand
+        self._bank = Bank(placement, size, self._available, self._random)
         self._value = placement.value()
 
     def _movable_used(self) -> Floats:
@@ -182,8 +176,8 @@ class Closing:
         """Close these nodes; keep the result if it is cheaper or, in the heat, a little dearer."""
         before = len(self._placement.journal)
         for node in nodes:
-            self._empty(node)
-        done = self._place_bank(tries) or (tries > 0 and self._use_empty_nodes())
+            self._close(node)
+        done = self._bank.place_all(tries) or (tries > 0 and self._use_empty_nodes())
         self._closing[:] = False
         allowed = done and self._placement.is_allowed()
         value = self._placement.value() if allowed else np.inf
@@ -223,146 +217,31 @@ class Closing:
         counts = np.bincount(placement.nodes[placement.surpluses], minlength=len(placement.now))
         return counts.astype(np.int32)
 
-    def _empty(self, node: int) -> None:
+    def _close(self, node: int) -> None:
         self._closing[node] = True
-        for template, count in list(self._placement.now[node].items()):
-            for _ in range(count):
-                self._eject(template, node)
-
-    def _eject(self, template: int, node: int) -> None:
-        self._placement.shift(Shift(template, node, NO_NODE))
-        self._bank[template] += 1
-
-    def _insert(self, template: int, node: int) -> bool:
-        """Put a pod of the bank onto a node, unless a rule forbids it."""
-        if not self._placement.accepts([Shift(template, NO_NODE, node)]):
-            return False
-        self._bank[template] -= 1
-        if not self._bank[template]:
-            del self._bank[template]
-        return True
-
-    # ------------------------------------------------------------ from the bank onto nodes
-
-    def _place_bank(self, tries: int) -> bool:
-        """Whether all of the bank found a place on nodes in use, so many others making room."""
-        waiting = sorted(self._bank.elements(), key=self._size.__getitem__)
-        while waiting:
-            template = waiting.pop()
-            if self._place(template):
-                continue
-            ejected = self._make_room(template) if tries > 0 else None
-            tries -= 1
-            if ejected is None:
-                return False
-            if not self._place(ejected):
-                insort(waiting, ejected, key=self._size.__getitem__)
-        return True
+        self._bank.empty(node)
 
     def _in_use(self) -> Bools:
         return np.asarray((self._placement.occupancy.movable > 0) | self._strategy.anchored)
 
     def _available(self) -> Bools:
+        """Nodes that pods of the bank may come to."""
         return np.asarray((self._in_use() | self._opening) & ~self._closing)
-
-    def _fitting(self, template: int, among: Bools) -> npt.NDArray[np.int64]:
-        """Nodes of these that would take a pod of the template as they are."""
-        placement = self._placement
-        occupancy = placement.occupancy
-        fits = among & ~self._problem.never(np.array([template]))[0]
-        for amount, free in zip(
-            self._problem.load.demand[:, template], occupancy.free, strict=True
-        ):
-            if amount > 0:
-                fits &= free >= amount
-        row = placement.conflicts.row_of[template]
-        fits &= placement.conflicts.counts[row] == 0
-        if self._placement.judge.beyond_nodes[template]:
-            closed = self._placement.judge.closed(template)
-            if closed is not None:
-                fits &= ~closed
-        return np.flatnonzero(fits)
-
-    def _place(self, template: int, among: Bools | None = None) -> bool:
-        """Put a pod of the bank onto the node in use that it suits best."""
-        nodes = self._fitting(template, self._available() if among is None else among)
-        if not len(nodes):
-            return False
-        vacant = self._placement.vacant.get(template)
-        if vacant:
-            at_home = np.isin(nodes, list(vacant))
-            nodes = nodes[at_home] if at_home.any() else nodes
-        left = self._left_over(nodes, template)
-        left *= 1.0 + _WHIM * self._random.random(len(left))
-        return self._insert(template, int(nodes[left.argmin()]))
-
-    def _left_over(self, nodes: npt.NDArray[np.int64], template: int) -> Floats:
-        """How unevenly the resources that stay free are left on each node: less is better."""
-        load = self._problem.load
-        free = self._placement.occupancy.free[:, nodes] - load.demand[:, template][:, None]
-        share = free[:2] / load.capacity[:2, nodes]
-        return np.asarray(share.sum(axis=0) + 2 * np.abs(share[0] - share[1]))
-
-    def _make_room(self, template: int) -> int | None:
-        """Put a pod of the bank in the place of another; which one is in the bank now?
-
-        Best of one that can go elsewhere at once; otherwise only of a smaller one, so that the bank
-        shrinks in any case.
-        """
-        cells = self._replaceable(template)
-        if not len(cells):
-            return None
-        nodes, templates = self._placement.nodes[cells], self._placement.templates[cells]
-        size = self._size[templates] * (1.0 + 0.1 * self._random.random(len(cells)))
-        order = np.argsort(size)
-        smallest = order[:_LOOKED_AT]
-        by_chance = self._random.permutation(order[_LOOKED_AT:])[:_LOOKED_AT]
-        for index in (*smallest.tolist(), *by_chance.tolist()):
-            other, node = int(templates[index]), int(nodes[index])
-            elsewhere = self._available()
-            elsewhere[node] = False
-            if len(self._fitting(other, elsewhere)):
-                return self._trade(template, other, node)
-        first = int(order[0])
-        if self._size[templates[first]] < self._size[template]:
-            return self._trade(template, int(templates[first]), int(nodes[first]))
-        return None
-
-    def _replaceable(self, template: int) -> npt.NDArray[np.int64]:
-        """Cells on open nodes of which one pod less would be room enough."""
-        placement, demand = self._placement, self._problem.load.demand
-        free, nodes, templates = placement.occupancy.free, placement.nodes, placement.templates
-        good = self._available()[nodes] & (templates != template)
-        good &= ~self._problem.never(np.array([template]))[0][nodes]
-        for row, amount in enumerate(demand[:, template]):
-            if amount > 0:
-                good &= free[row][nodes] + demand[row][templates] >= amount
-        conflicts = placement.conflicts
-        good &= conflicts.counts[conflicts.row_of[template]][nodes] == 0
-        return np.flatnonzero(good)
-
-    def _trade(self, template: int, other: int, node: int) -> int | None:
-        self._eject(other, node)
-        if self._insert(template, node):
-            return other
-        self._insert(other, node)
-        return None
 
     def _use_empty_nodes(self) -> bool:
         """Whether what is left in the bank finds a place on nodes that are not in use."""
         occupancy, load = self._placement.occupancy, self._problem.load
         while self._bank:
-            template = max(self._bank, key=lambda each: self._size[each])
-            empty = load.takes_pods & (occupancy.movable == 0)
-            nodes = self._fitting(template, empty)
+            template = self._bank.largest()
+            nodes = self._bank.fitting(template, load.takes_pods & (occupancy.movable == 0))
             if not len(nodes):
                 return False
-            cheapest = nodes[np.argmin(self._strategy.prices[nodes] - 0.5 * self._worth[nodes])]
+            bargain = self._strategy.prices[nodes] - 0.5 * self._worth[nodes]
+            cheapest = int(nodes[bargain.argmin()])
             self._closing[cheapest] = False
-            if not self._insert(template, int(cheapest)):
+            if not self._bank.insert(template, cheapest):
                 return False
-            for each in sorted(self._bank.elements(), key=lambda each: -self._size[each]):
-                self._place(each)
+            self._bank.place_what_fits()
         return True
 
 
