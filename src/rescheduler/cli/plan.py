@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rescheduler.planning.plan import Plan
 
 # Of the time for a plan. The rest is for bringing the moves into order and putting them into words.
-SEARCHING = 0.7
+SEARCHING = 0.6
 
 
 class Output(StrEnum):
