@@ -6,7 +6,6 @@ Every check yields what it found wrong, in a sentence; a good plan gives none.
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -129,9 +128,7 @@ class Replay:
 
     def _judged(self, state: State, pod: PlainPod) -> set[str]:
         """What a judge says that has never seen a move, of pods that really are there."""
-        newcomer = deepcopy(pod.item)
-        newcomer["metadata"]["name"] += "-new"
-        newcomer["spec"].pop("nodeName")
+        newcomer = _as_object(pod, "-new", on=None)
         snapshot = snapshot_of([*self.scene.node_objects, *_as_objects(state), newcomer])
         row = snapshot.pods.keys.index(f"{pod.key}-new")
         accepted = Judge(snapshot).accepted(int(snapshot.pods.template[row])).tolist()
@@ -246,10 +243,12 @@ def _as_objects(state: State) -> list[JsonObject]:
     seen: Counter[str] = Counter()
     objects = []
     for placed in state:
-        item = deepcopy(placed.pod.item)
-        item["spec"]["nodeName"] = placed.node
-        if seen[placed.pod.key]:
-            item["metadata"]["name"] += f"-again-{seen[placed.pod.key]}"
+        suffix = f"-again-{seen[placed.pod.key]}" if seen[placed.pod.key] else ""
+        objects.append(_as_object(placed.pod, suffix, placed.node))
         seen[placed.pod.key] += 1
-        objects.append(item)
     return objects
+
+
+def _as_object(pod: PlainPod, suffix: str, on: str | None) -> JsonObject:
+    metadata = {**pod.item["metadata"], "name": pod.item["metadata"]["name"] + suffix}
+    return {**pod.item, "metadata": metadata, "spec": {**pod.item["spec"], "nodeName": on or ""}}

@@ -92,4 +92,4 @@ def test_the_plans_are_of_every_kind(plans: list[Plan]) -> None:
     assert sum(map(bool, together)) >= 10
     assert sum(map(bool, (plan.moves for plan in plans))) >= SCENES_PLANNED_TWICE // 3
     broken = [scene.rules.broken(scene.placed) for scene in quiet_scenes(SCENES_PLANNED_TWICE)]
-    assert min((sum(broken, Counter())).values()) >= 10
+    assert min((sum(broken, Counter())).values()) >= 5
