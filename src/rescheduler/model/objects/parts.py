@@ -49,6 +49,9 @@ class Annotations(Part):
     do_not_disrupt: str = msgspec.field(default="", name="karpenter.sh/do-not-disrupt")
     mirror: str = msgspec.field(default="", name="kubernetes.io/config.mirror")
     handoff: str = msgspec.field(default="", name="rescheduler.dev/handoff")
+    cordoned_for_maintenance: str = msgspec.field(
+        default="", name="rescheduler.dev/cordoned-for-maintenance"
+    )
     default_storage_class: str = msgspec.field(
         default="", name="storageclass.kubernetes.io/is-default-class"
     )

@@ -1,0 +1,106 @@
+"""Follow Migrations live, until they have finished or someone has seen enough."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from rescheduler.errors import NotFound
+from rescheduler.kube.listwatch import ListWatch
+from rescheduler.kube.port import ApiServer, object_path
+from rescheduler.kube.store import LiveStore
+from rescheduler.migration.controller import Controller
+from rescheduler.migration.objects import MIGRATION, Migration
+from rescheduler.migration.watching import CrdMissing, Watching
+from rescheduler.model.cluster import ClusterTables
+from rescheduler.model.tables import ObjectTable
+from rescheduler.settings import MigrationOptions
+
+# A controller takes up a Migration within moments; who sees nothing for so long should know why.
+SUSPICIOUS_SECONDS = 10.0
+
+
+class View(Protocol):
+    """Shows how Migrations get along."""
+
+    def show(self, migrations: Mapping[str, Migration | None]) -> None:
+        """Show them as they are now; None stands for one that is gone."""
+
+    def warn(self, text: str) -> None:
+        """Show something that the person should know."""
+
+
+async def check_installed(server: ApiServer) -> None:
+    """Raise `CrdMissing` unless the server knows Migrations."""
+    try:
+        await server.get(MIGRATION.path, dict, {"limit": "1"})
+    except NotFound as error:
+        raise CrdMissing from error
+
+
+async def follow(server: ApiServer, keys: Collection[str], view: View) -> dict[str, Migration]:
+    """Show these Migrations until all have finished; those that are left, as they ended."""
+    table: ObjectTable[Migration] = ObjectTable(MIGRATION)
+    watch = ListWatch(server, table)
+    changed = asyncio.Event()
+    watch.subscribe(lambda change: changed.set() if change.key in keys else None)
+    watching = asyncio.create_task(watch.run())
+    waiting = asyncio.create_task(warn_if_nothing_happens(table, keys, view))
+    try:
+        await watch.wait_synced()
+        while True:
+            changed.clear()
+            now = {key: table.get(key) for key in keys}
+            view.show(now)
+            if all(each is None or each.is_finished for each in now.values()):
+                return {key: each for key, each in now.items() if each is not None}
+            await changed.wait()
+    finally:
+        for task in (watching, waiting):
+            task.cancel()
+        await asyncio.gather(watching, waiting, return_exceptions=True)
+
+
+async def warn_if_nothing_happens(
+    table: ObjectTable[Migration], keys: Collection[str], view: View
+) -> None:
+    """Say so if nobody carries Migrations out."""
+    await asyncio.sleep(SUSPICIOUS_SECONDS)
+    found = [table.get(key) for key in keys]
+    if all(each is not None and each.status.attempts == 0 for each in found):
+        view.warn(
+            "Nobody has taken this up yet. Is a controller running (rescheduler run)? "
+            "With --here, this command carries it out itself."
+        )
+
+
+async def cancel_migrations(server: ApiServer, keys: Collection[str]) -> None:
+    """Delete Migrations: what they have begun is undone."""
+    for key in keys:
+        try:
+            await server.delete(object_path(MIGRATION, key))
+        except NotFound:
+            continue
+
+
+@asynccontextmanager
+async def carried_out_here(
+    server: ApiServer, options: MigrationOptions, wanted: bool
+) -> AsyncIterator[None]:
+    """Carry out Migrations in this process while the block runs, if that is wanted."""
+    if not wanted:
+        yield
+        return
+    tables = ClusterTables()
+    store = LiveStore(server, tables)
+    store.start()
+    controller = Controller(server, Watching(server, store, tables), options)
+    running = asyncio.create_task(controller.run())
+    try:
+        yield
+        controller.stop()
+        await running
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await store.stop()

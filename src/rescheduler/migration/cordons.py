@@ -1,0 +1,36 @@
+"""Cordon nodes that are labelled for maintenance, and uncordon those again that we cordoned.
+
+Otherwise the scheduler would fill a node as fast as it is emptied. A node that was cordoned
+before it was labelled is somebody else's, and stays as it is.
+"""
+
+from typing import Any
+
+from rescheduler.labels import CORDONED_BY, MAINTENANCE
+from rescheduler.model.objects import Node
+
+
+def wants_rest(node: Node | None) -> bool:
+    """Whether a node is labelled for maintenance."""
+    return node is not None and node.metadata.labels.get(MAINTENANCE) == "true"
+
+
+def cordon_patch(node: Node, *, may_cordon: bool) -> dict[str, Any] | None:
+    """What to change on a node, if it is still as it was seen; None if all is well."""
+    is_ours = bool(node.metadata.annotations.cordoned_for_maintenance)
+    if wants_rest(node) and may_cordon and not node.spec.unschedulable:
+        return patch(node, {CORDONED_BY: "true"}, unschedulable=True)
+    if is_ours and not wants_rest(node):
+        return patch(node, {CORDONED_BY: None}, unschedulable=None)
+    return None
+
+
+def patch(
+    node: Node, annotations: dict[str, str | None], unschedulable: bool | None
+) -> dict[str, Any]:
+    """A merge patch for one version of a node."""
+    version = {"resourceVersion": node.metadata.resource_version, "uid": node.metadata.uid}
+    return {
+        "metadata": {"annotations": annotations, **version},
+        "spec": {"unschedulable": unschedulable},
+    }
