@@ -130,4 +130,4 @@ async def eventually(
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"still not true after {timeout_seconds} s: {what or condition}")
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.02)

@@ -182,7 +182,8 @@ class Corner:
         for pod in self.pods():
             metadata = pod["metadata"]
             notes = metadata.get("annotations", {})
-            if metadata.get("labels", {}).get(STATUS) == "in-progress" or COST in notes:
+            is_marked = metadata.get("labels", {}).get(STATUS) == "in-progress"
+            if is_marked or notes.get(COST) == "-2147483647":
                 found.append(f"pod {metadata['name']}")
             if "rescheduler.dev/previous-deletion-cost" in notes:
                 found.append(f"cost of {metadata['name']}")

@@ -149,7 +149,9 @@ class Controller:
         except ReschedulerError as error:
             seconds = self._queue.retry(work)
             extra = {"key": work.key, "error": str(error), "wait": round(seconds, 2)}
-            logger.warning("Failed to go on with a migration, will try again", extra=extra)
+            # Where two controllers run, they keep being faster than each other.
+            level = logging.INFO if isinstance(error, Conflict) else logging.WARNING
+            logger.log(level, "Failed to go on with a migration, will try again", extra=extra)
         except Exception:
             logger.exception("Failed to go on with a migration", extra={"key": work.key})
             self._queue.retry(work)
@@ -184,26 +186,29 @@ class Controller:
             if migration is None:
                 self._forget(key)
                 return
-            o = await self._observe(migration, fresh=surprises > 0)
-            action, o = await self._decide(o)
-            if isinstance(action, Wait):
-                await self._wait(action, o)
-                return
             try:
-                await self._carry_out(action, o)
+                if not await self._next_step(migration, fresh=surprises > 0):
+                    return
             except (Conflict, NotFound, OutcomeUnknown):
                 # It is not as it was seen, or nobody knows: look at it anew, then decide.
                 surprises += 1
                 if surprises == MOST_SURPRISES:
                     raise
-                continue
-            surprises = 0
-            if isinstance(action, Forget):
-                return
-            if action.name in AWAITED:
-                self._queue.add_after(Work("Migration", key), LOOK_AGAIN_SECONDS)
-                return
+            else:
+                surprises = 0
         self._queue.add(Work("Migration", key))
+
+    async def _next_step(self, migration: Migration, *, fresh: bool) -> bool:
+        """Observe, decide, act; whether there may be more to do at once."""
+        o = await self._observe(migration, fresh=fresh)
+        action, o = await self._decide(o)
+        if isinstance(action, Wait):
+            await self._wait(action, o)
+            return False
+        await self._carry_out(action, o)
+        if action.name in AWAITED:
+            self._queue.add_after(Work("Migration", migration.key), LOOK_AGAIN_SECONDS)
+        return action.name not in AWAITED and not isinstance(action, Forget)
 
     async def _observe(self, migration: Migration, *, fresh: bool) -> Observation:
         o = await self._observer.observe(migration, self.options, fresh=fresh)

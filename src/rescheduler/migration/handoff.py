@@ -42,11 +42,14 @@ def finish(o: Observation) -> Action:
         return landed(o, o.new)
     assert o.old is not None
     is_adopted = o.new.metadata.controller is not None
-    if is_adopted and o.answers.siblings is None:
-        return Ask(Question.SIBLINGS)
-    if not is_adopted or len(active(o.answers.siblings or ())) > o.workload.replicas:
+    if not is_adopted or o.now < o.step_ends:
+        # Where two pods are retired at once, the workload may take them in the other order.
         waits = f"waits until {o.workload.name} retires the old pod"
         return Wait(TELL_AFTER.total_seconds(), late(o, waits))
+    if o.answers.siblings is None:
+        return Ask(Question.SIBLINGS)
+    if len(active(o.answers.siblings)) > o.workload.replicas:
+        return Wait(TELL_AFTER.total_seconds())
     if is_marked(o.old, o.migration):
         return PatchPod("restore-old", o.old, marks.restoring(o.old))
     new, old = o.new.metadata.name, o.old.metadata.name
@@ -136,6 +139,7 @@ def why_not_now(o: Observation, old: MovingPod, siblings: tuple[MovingPod, ...])
 
     It deletes pods that are not Ready before it looks at anything else, and of two that we made
     the first to go it may take the other one: so all others are Ready, and one goes at a time.
+    Should two have been made the first to go at once, they take turns by their names.
     """
     assert o.workload is not None
     there = active(siblings)
@@ -146,9 +150,14 @@ def why_not_now(o: Observation, old: MovingPod, siblings: tuple[MovingPod, ...])
             continue
         if not pod.is_ready:
             return f"pod {pod.metadata.name} of {o.workload.name} is not Ready"
-        if marks.has_lowered_cost(pod):
+        if marks.has_lowered_cost(pod) and goes_before(pod, old):
             return f"pod {pod.metadata.name} of {o.workload.name} is being retired"
     return ""
+
+
+def goes_before(pod: MovingPod, old: MovingPod) -> bool:
+    """Whether another pod that is being retired has to be waited for."""
+    return not marks.has_lowered_cost(old) or pod.metadata.name < old.metadata.name
 
 
 def ask_budgets(o: Observation) -> Action | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from rescheduler.errors import Conflict, EvictionRefused, NotFound, Refused
+from rescheduler.errors import EvictionRefused, NotFound, Refused
 from rescheduler.kube.port import ApiServer, collection_path, object_path
 from rescheduler.labels import MIGRATION_ID
 from rescheduler.migration.actions import Question
@@ -182,9 +182,6 @@ class Observer:
             return EvictionAnswer(False, by_budget=True, text=error.answer)
         except Refused as error:
             return EvictionAnswer(False, text=f"eviction refused: {error.answer}")
-        except (NotFound, Conflict):
-            # It is gone; the watch will show it in a moment.
-            return EvictionAnswer(True)
         return EvictionAnswer(True)
 
     # ------------------------------------------------------------ other pods
