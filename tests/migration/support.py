@@ -78,7 +78,7 @@ class Corner:
     def add_nodes(self, *names: str, **options: Any) -> list[str]:
         """Nodes of this corner, by short names."""
         made = [f"{self.namespace}-{name}" for name in names]
-        labels = {TEST_LABEL: self.namespace}
+        labels = {TEST_LABEL: self.namespace, **options.pop("labels", {})}
         apply(self.cluster, *[node(name, labels=labels, **options) for name in made])
         self.nodes += made
         return made
@@ -94,7 +94,7 @@ class Corner:
         template: dict[str, Any] | None = None,
         **spec: Any,
     ) -> list[JsonObject]:
-        """A Deployment whose pods are all Ready; returns these."""
+        """A Deployment whose pods are all Ready, on nodes that make them so; returns these."""
         template = self.here(**(template or {}))
         made = deployment(f"{self.namespace}/{name}", replicas, "100m", template=template, **spec)
         apply(self.cluster, made)
@@ -181,6 +181,8 @@ class Corner:
         found = []
         for pod in self.pods():
             metadata = pod["metadata"]
+            if "deletionTimestamp" in metadata:
+                continue
             notes = metadata.get("annotations", {})
             is_marked = metadata.get("labels", {}).get(STATUS) == "in-progress"
             if is_marked or notes.get(COST) == "-2147483647":
@@ -202,14 +204,19 @@ class Corner:
             lambda: all(self.status(name).get("phase") in FINISHED for name in migrations),
             f"{', '.join(migrations)} finished",
             timeout,
+            every_seconds=0.005 * len(migrations) + 0.02,
         )
         return [self.status(name) for name in migrations]
 
     async def until(
-        self, condition: Callable[[], object], what: str = "", timeout: float = 30
+        self,
+        condition: Callable[[], object],
+        what: str = "",
+        timeout: float = 30,
+        every: float = 0.05,
     ) -> None:
         """Wait until something is true."""
-        await eventually(condition, what, timeout)
+        await eventually(condition, what, timeout, every)
 
 
 def is_ready(pod: JsonObject) -> bool:

@@ -103,4 +103,4 @@ async def move_all(corner: Corner, target: str, wave: str) -> None:
         }
         return all(phases[name] == "Completed" for name in names)
 
-    await corner.until(all_finished, f"{wave} is over", 120)
+    await corner.until(all_finished, f"{wave} is over", 120, every=0.5)

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import threading
 from collections import defaultdict
 from types import TracebackType
@@ -58,7 +59,7 @@ class Watcher:
         self._ends = True
         for connection in self._connections:
             if connection.sock is not None:
-                connection.sock.close()
+                connection.sock.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(5)
         self._client.close()

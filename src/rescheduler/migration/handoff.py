@@ -15,7 +15,7 @@ from rescheduler.migration.diagnosis import lasting_trouble, unschedulable, why_
 from rescheduler.migration.objects import Mode, MovingPod, Outcome, Phase, Step
 from rescheduler.migration.observation import Observation, is_marked
 from rescheduler.migration.ways import reference_to
-from rescheduler.model.selectors import matches
+from rescheduler.model.selectors import matches, selects
 
 # A budget's status follows its pods within moments; only a longer wait is worth telling.
 TELL_AFTER = timedelta(seconds=5)
@@ -163,11 +163,15 @@ def goes_before(pod: MovingPod, old: MovingPod) -> bool:
 def ask_budgets(o: Observation) -> Action | None:
     """The last question to the disruption budgets, which count the new pod by now.
 
-    The server evicts no pod that two budgets protect, whatever they say; but it is not evicted.
+    Of two that protect the same pod, Kubernetes keeps only one up to date, and evicts nothing,
+    whatever they say. But nothing is evicted: it is enough that both count the new pod.
     """
+    assert o.new is not None
     for budget in o.budgets:
-        if budget.status.current_healthy <= budget.status.desired_healthy:
-            name = budget.metadata.name
+        name, status = budget.metadata.name, budget.status
+        if not selects(budget.spec.selector, o.new.metadata.labels) and len(o.budgets) > 1:
+            return wait_or_fail(o, f"disruption budget {name} does not count the new pod")
+        if status.current_healthy <= status.desired_healthy and len(o.budgets) == 1:
             return wait_or_fail(o, f"disruption budget {name} does not let the old pod go")
     if len(o.budgets) > 1:
         return None
