@@ -110,7 +110,7 @@ class Corner:
 
         return wait_until(ready, 40, f"{count} pods of {app} are Ready")
 
-    def migrate(self, pod: JsonObject, target: str, name: str = "", **spec: Any) -> str:
+    def migrate(self, pod: JsonObject, target: str, /, name: str = "", **spec: Any) -> str:
         """Ask for a pod to be moved; returns the Migration's name."""
         metadata = pod["metadata"]
         name = name or f"move-{metadata['name']}"

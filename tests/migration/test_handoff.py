@@ -23,7 +23,7 @@ from tests.migration.watcher import Watcher
 PREFIX = "scheduler.alpha.kubernetes.io/"
 
 
-async def moved(corner: Corner, pod: JsonObject, target: str, **spec: Any) -> JsonObject:
+async def moved(corner: Corner, pod: JsonObject, target: str, /, **spec: Any) -> JsonObject:
     """Move a pod, and return the new one."""
     async with controller_on(corner.cluster):
         name = corner.migrate(pod, target, **spec)

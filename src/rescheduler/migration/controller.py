@@ -91,6 +91,11 @@ class Controller:
         """How many migrations are in progress."""
         return len(self._places)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether any worker is still at work."""
+        return any(not worker.done() for worker in self._workers)
+
     async def run(self) -> None:
         """Carry out Migrations until cancelled, or until `stop` has been heeded."""
         self._watching.subscribe(self._migration_changed, self._thing_changed, self._leftover)
