@@ -13,6 +13,7 @@ BENCHMARKS = {
     "real_cluster": "read 1,000 nodes and 30,000 pods from a real API server",
     "feasibility": "judge 5,000 templates on 5,000 nodes with 150,000 pods",
     "planning": "plan for 5,000 nodes and 150,000 pods",
+    "migrations": "move 200 pods by handoff, 20 at a time, on a real control plane",
 }
 
 
