@@ -203,6 +203,22 @@ def test_ctrl_c_leaves_migrations_running_or_cancels_them(
     assert ("Cancelled 1 migration" if cancels else "Left running") in output()
 
 
+def test_ctrl_c_undoes_what_was_carried_out_here(
+    corner: Corner, start: Start, output: Callable[[], str]
+) -> None:
+    corner.add_nodes("a")
+    (pod,) = corner.deploy("web", 1)
+    (target,) = corner.add_nodes("b", managed=False)
+    key = f"{corner.namespace}/{pod['metadata']['name']}"
+    process = start("move", key, "--to", target, "--here", "--cancel-on-interrupt")
+    wait_until(lambda: len(corner.pods("web")) == 2, 30, "the new pod is there")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) in (1, 130)
+    assert corner.all("migrations") == []
+    assert corner.leftovers() == []
+    assert is_ready(corner.outside.get(corner.path("pods", pod["metadata"]["name"])))
+
+
 def test_a_missing_crd_is_told_with_the_way_to_install_it(
     fresh_cluster: FreshCluster, capfd: pytest.CaptureFixture[str]
 ) -> None:

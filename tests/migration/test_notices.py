@@ -137,6 +137,25 @@ async def test_a_scale_down_cancels_the_migration(corner: Corner) -> None:
     corner.wait_ready("web", 2)
 
 
+async def test_a_scale_up_does_not_disturb_the_migration(corner: Corner) -> None:
+    moving = Moving(corner)
+    async with controller_on(corner.cluster, ONCE):
+        await moving.begin()
+        await moving.bound()
+        corner.outside.patch(corner.path("deployments", "web"), {"spec": {"replicas": 3}})
+        await corner.until(
+            lambda: len([pod for pod in corner.pods("web") if node_of(pod)]) == 4, "one pod more"
+        )
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        for pod in corner.pods("web"):
+            if node_of(pod) == moving.target:
+                path = corner.path("pods", pod["metadata"]["name"])
+                status = {"phase": "Running", "conditions": [ready]}
+                corner.outside.patch(f"{path}/status", {"status": status})
+        (ended,) = await corner.finished(moving.migration)
+    assert ended["outcome"] == "Landed", ended
+
+
 async def test_a_deleted_workload_cancels_the_migration(impatient: Moving) -> None:
     await impatient.begin()
     impatient.corner.outside.delete(impatient.corner.path("deployments", "web"))

@@ -1,6 +1,7 @@
 """Emptying one node: plan, move, look again, until nothing more can be moved."""
 
 import secrets
+from collections import Counter
 from dataclasses import replace
 
 import msgspec
@@ -11,7 +12,7 @@ from rescheduler.errors import NotFound, SettingsError
 from rescheduler.kube.port import ApiServer, object_path
 from rescheduler.kube.store import LiveStore
 from rescheduler.labels import MAINTENANCE
-from rescheduler.migration.objects import Migration
+from rescheduler.migration.objects import Migration, Phase
 from rescheduler.migration.requests import body_for
 from rescheduler.model.cluster import ClusterTables
 from rescheduler.model.kinds import NODE
@@ -21,6 +22,7 @@ from rescheduler.planning.plan import Blocked, Plan
 from rescheduler.planning.planner import make_plan
 from rescheduler.settings import Policy, StrategyName
 
+MOST_TRIES = 3
 CORDON = {"spec": {"unschedulable": True}}
 
 
@@ -50,6 +52,8 @@ class Draining:
         """Drain it; whether nothing is left that should go."""
         await self._cordon()
         failed: dict[str, str] = {}
+        tried: Counter[str] = Counter()
+        number = 0
         while True:
             snapshot = await self._look()
             plan = self._plan(snapshot)
@@ -58,7 +62,17 @@ class Draining:
                 return self._report(plan.blocked, failed)
             rows = {key: row for row, key in enumerate(snapshot.pods.keys)}
             uids = snapshot.pods.uids
-            bodies = [body_for(move, uids[rows[move.pod]], again=self._id) for move in moves]
+            number += 1
+            bodies = [
+                body_for(
+                    move,
+                    uids[rows[move.pod]],
+                    again=f"{self._id}-{number}",
+                    may_evict=self._policy.migration.deployment_coordination,
+                    by_hand=True,
+                )
+                for move in moves
+            ]
             ended = await ask_and_follow(
                 self._server,
                 bodies,
@@ -69,7 +83,12 @@ class Draining:
             )
             if not self._wait:
                 return self._report(plan.blocked, {})
-            failed |= {each.pod_key: each.status.message for each in ended if not has_left(each)}
+            tried.update(each.pod_key for each in ended)
+            failed |= {
+                each.pod_key: each.status.message
+                for each in ended
+                if not has_left(each) and not may_try_again(each, tried[each.pod_key])
+            }
 
     async def _cordon(self) -> None:
         """Keep new pods off the node, as `kubectl drain` does."""
@@ -113,6 +132,11 @@ def under_maintenance(node: Node) -> Node:
     return msgspec.structs.replace(
         node, metadata=msgspec.structs.replace(node.metadata, labels=labels)
     )
+
+
+def may_try_again(migration: Migration, tries: int) -> bool:
+    """Whether it was only cancelled, because something else was going on."""
+    return migration.status.phase == Phase.CANCELLED and tries < MOST_TRIES
 
 
 def has_left(migration: Migration) -> bool:

@@ -9,15 +9,20 @@ from rescheduler.errors import NotFound
 from rescheduler.kube.listwatch import ListWatch
 from rescheduler.kube.port import ApiServer, object_path
 from rescheduler.kube.store import LiveStore
+from rescheduler.labels import MIGRATION_NAME
 from rescheduler.migration.controller import Controller
-from rescheduler.migration.objects import MIGRATION, Migration
+from rescheduler.migration.objects import MARKED_POD, MIGRATION, Migration, MovingPod
 from rescheduler.migration.watching import CrdMissing, Watching
 from rescheduler.model.cluster import ClusterTables
+from rescheduler.model.kinds import POD
+from rescheduler.model.objects import Page
 from rescheduler.model.tables import ObjectTable
 from rescheduler.settings import MigrationOptions
 
 # A controller takes up a Migration within moments; who sees nothing for so long should know why.
 SUSPICIOUS_SECONDS = 10.0
+# A person who has interrupted us does not wait for long.
+UNDONE_LOOKS, UNDONE_LOOK_SECONDS = 20, 0.5
 
 
 class View(Protocol):
@@ -74,13 +79,20 @@ async def warn_if_nothing_happens(
         )
 
 
-async def cancel_migrations(server: ApiServer, keys: Collection[str]) -> None:
-    """Delete Migrations: what they have begun is undone."""
+async def cancel_migrations(server: ApiServer, keys: Collection[str], *, wait: bool) -> None:
+    """Delete Migrations: what they have begun is undone, which can be waited for a little."""
     for key in keys:
         try:
             await server.delete(object_path(MIGRATION, key))
         except NotFound:
             continue
+    names = {key.rpartition("/")[2] for key in keys}
+    for _ in range(UNDONE_LOOKS if wait else 0):
+        marked = await server.get(POD.path, Page[MovingPod], {"labelSelector": MARKED_POD.selector})
+        left = [pod for pod in marked.items if not pod.is_deleting]
+        if not any(pod.metadata.annotations.get(MIGRATION_NAME) in names for pod in left):
+            return
+        await asyncio.sleep(UNDONE_LOOK_SECONDS)
 
 
 @asynccontextmanager

@@ -1,7 +1,6 @@
 """What `move` and `drain` share: asking for Migrations, and following them."""
 
 import asyncio
-import sys
 from typing import Any
 
 from rich.console import Console
@@ -58,22 +57,23 @@ async def ask_and_follow(
         for name in names:
             screen.print(f"asked for: migration {name}", soft_wrap=True)
         return []
-    try:
-        async with carried_out_here(server, options, here):
+    async with carried_out_here(server, options, here):
+        try:
             with view_on(screen) as view:
                 ended = await follow(server, names, view)
-    except asyncio.CancelledError:
-        await interrupted(server, names, cancel_on_interrupt)
-        raise
+        except asyncio.CancelledError:
+            await interrupted(server, names, here, cancel_on_interrupt)
+            raise
     return list(ended.values())
 
 
-async def interrupted(server: ApiServer, names: list[str], cancel_them: bool) -> None:
+async def interrupted(server: ApiServer, names: list[str], here: bool, cancel_them: bool) -> None:
     """Ctrl-C: leave the Migrations to the controller, or cancel them."""
-    said = Console(stderr=True, highlight=False, markup=False)
+    said = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
     if cancel_them:
-        await cancel_migrations(server, names)
+        await cancel_migrations(server, names, wait=here)
         said.print(f"Cancelled {len(names)} migrations; what they had begun is undone.")
-        return
-    said.print("Left running; see them with: kubectl get migrations --all-namespaces")
-    sys.stderr.flush()
+    elif here:
+        said.print("Stopped; rescheduler run, or this command again, will go on with them.")
+    else:
+        said.print("Left running; see them with: kubectl get migrations --all-namespaces")

@@ -72,16 +72,24 @@ def target_trouble(o: Observation) -> str:
     return ""
 
 
+def rollout(workload: Workload) -> str:
+    """That its Deployment is replacing its pods, or nothing."""
+    deployment = workload.deployment
+    if deployment is None or deployment.status.updated_replicas == deployment.status.replicas:
+        return ""
+    return f"Deployment {deployment.metadata.name} is rolling out another version"
+
+
 def workload_change(workload: Workload) -> str:
-    """What its Deployment is doing to its pods, or nothing."""
+    """What its Deployment is doing, or about to do, to its pods; nothing if it is at rest."""
     deployment = workload.deployment
     if deployment is None:
         return ""
-    status, name = deployment.status, deployment.metadata.name
-    if status.observed_generation < deployment.metadata.generation:
+    name = deployment.metadata.name
+    if deployment.status.observed_generation < deployment.metadata.generation:
         return f"Deployment {name} has just been changed"
-    if status.updated_replicas != status.replicas:
-        return f"Deployment {name} is rolling out another version"
+    if text := rollout(workload):
+        return text
     if deployment.spec.replicas is not None and deployment.spec.replicas != workload.replicas:
         return f"Deployment {name} is being scaled"
     return ""

@@ -11,7 +11,12 @@ from datetime import timedelta
 from rescheduler.migration import marks, progress
 from rescheduler.migration.actions import Action, Ask, CreatePod, PatchPod, Question, Wait
 from rescheduler.migration.copies import is_versioned, label_to_withhold, pod_beside
-from rescheduler.migration.diagnosis import lasting_trouble, unschedulable, why_not_ready
+from rescheduler.migration.diagnosis import (
+    lasting_trouble,
+    unschedulable,
+    why_not_ready,
+    workload_change,
+)
 from rescheduler.migration.objects import Mode, MovingPod, Outcome, Phase, Step
 from rescheduler.migration.observation import Observation, is_marked
 from rescheduler.migration.ways import reference_to
@@ -142,6 +147,8 @@ def why_not_now(o: Observation, old: MovingPod, siblings: tuple[MovingPod, ...])
     Should two have been made the first to go at once, they take turns by their names.
     """
     assert o.workload is not None
+    if change := workload_change(o.workload):
+        return change
     there = active(siblings)
     if len(there) != o.workload.replicas:
         return f"{o.workload.name} has {len(there)} pods of {o.workload.replicas}"

@@ -21,7 +21,7 @@ from types import ModuleType
 from rescheduler.labels import MIGRATION_NAME
 from rescheduler.migration import eviction, handoff, marks, progress, recreation
 from rescheduler.migration.actions import Action, Ask, Forget, Question, Record, Wait
-from rescheduler.migration.diagnosis import target_trouble, workload_change
+from rescheduler.migration.diagnosis import rollout, target_trouble, workload_change
 from rescheduler.migration.objects import Mode, Phase, Step
 from rescheduler.migration.observation import Observation, is_marked
 from rescheduler.migration.undoing import undo
@@ -154,4 +154,4 @@ def why_leave_alone(o: Observation) -> str:
         return f"{o.workload.name} is being deleted"
     if began_with is not None and o.workload.replicas < (began_with.replicas or 0):
         return f"{o.workload.name} was scaled from {began_with.replicas} to {o.workload.replicas}"
-    return workload_change(o.workload)
+    return rollout(o.workload)

@@ -72,7 +72,12 @@ class Observer:
     async def observe(
         self, migration: Migration, options: MigrationOptions, *, fresh: bool = False
     ) -> Observation:
-        """The cluster as this migration sees it; `fresh` asks the server for its pods."""
+        """The cluster as this migration sees it; `fresh` asks the server for its pods.
+
+        One that has finished sees nothing any more.
+        """
+        if migration.is_finished:
+            return Observation(self.clock(), migration, options)
         old = await self._old_pod(migration, fresh)
         reference = old.metadata.controller if old is not None else migration.status.workload
         workload = None
@@ -124,7 +129,7 @@ class Observer:
 
     async def _new_pod(self, migration: Migration, fresh: bool) -> MovingPod | None:
         name = new_pod_name(migration)
-        if not name or migration.is_finished:
+        if not name:
             return None
         return await self.pod(f"{migration.metadata.namespace}/{name}", fresh=fresh)
 

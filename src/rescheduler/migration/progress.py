@@ -22,6 +22,7 @@ from rescheduler.migration.observation import Observation
 STARTED, NEW_POD_READY, RETIRING, FINISHED = "Started", "NewPodReady", "Retiring", "Finished"
 FITS_BESIDE = "FitsBesideOldPod"
 LONGEST_DOUBLING = 10
+LONGEST_TEXT = 1000
 
 
 def started(o: Observation, mode: Mode, step: Step, workload: WorkloadReference | None) -> Record:
@@ -196,9 +197,16 @@ def time_of(migration: Migration, condition: str) -> datetime | None:
     return None
 
 
+def shortened(text: str) -> str:
+    """As much of a text as the server takes; schedulers and webhooks can be wordy."""
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
+
+
 def status_patch(migration: Migration, status: MigrationStatus) -> dict[str, Any]:
     """A merge patch that makes a Migration's status this one, if nobody was faster."""
     names = [field.encode_name for field in msgspec.structs.fields(MigrationStatus)]
+    shorter = [replace(each, message=shortened(each.message)) for each in status.conditions]
+    status = replace(status, message=shortened(status.message), conditions=tuple(shorter))
     content: dict[str, Any] = dict.fromkeys(names)
     content |= msgspec.to_builtins(status)
     content |= {"phase": str(status.phase)}

@@ -44,14 +44,21 @@ def migration_body(
     }
 
 
-def body_for(move: Move, uid: str, again: str = "") -> dict[str, Any]:
-    """The Migration for a planned move."""
+def body_for(
+    move: Move, uid: str, *, again: str = "", may_evict: bool = False, by_hand: bool = False
+) -> dict[str, Any]:
+    """The Migration for a planned move.
+
+    `may_evict` lets a handoff that turns out not to fit go on as an eviction; `by_hand` says that
+    a person asked for it, who does not want it withdrawn when it has to wait.
+    """
+    mode = Mode(move.mode)
     return migration_body(
         move.pod,
         uid,
         move.target,
-        mode=Mode(move.mode),
-        strategy=move.strategy,
+        mode=Mode.AUTO if may_evict and mode == Mode.HANDOFF else mode,
+        strategy="" if by_hand else move.strategy,
         reason=move.reason,
         again=again,
     )

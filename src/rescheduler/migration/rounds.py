@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from rescheduler.errors import Conflict, NotFound, OutcomeUnknown, ReschedulerError
 from rescheduler.kube.port import ApiServer, object_path
@@ -16,7 +16,7 @@ from rescheduler.kube.store import LiveStore
 from rescheduler.labels import MAINTENANCE
 from rescheduler.migration.cordons import cordon_patch, wants_rest
 from rescheduler.migration.history import PastMove, past_moves, resting
-from rescheduler.migration.objects import Migration
+from rescheduler.migration.objects import MIGRATION, Migration, Phase
 from rescheduler.migration.observer import utc_now
 from rescheduler.migration.requests import body_for, request
 from rescheduler.migration.watching import Watching
@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 SOON_SECONDS = 1.0
 # Nothing is moved on knowledge that is older.
 OLDEST_KNOWLEDGE_SECONDS = 180.0
+# A planned move that could not start by then is planned anew.
+PLANS_ARE_GOOD_FOR = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ class Rounds:
             logger.warning("Skipped a round", extra={"why": "the cluster is not known well enough"})
             return None
         await self._cordon_nodes()
+        await self._withdraw_stale_moves()
         snapshot = self._store.snapshot()
         migrations = self._watching.all_migrations()
         plan = self._plan(snapshot, past_moves(migrations), migrations)
@@ -95,6 +98,22 @@ class Rounds:
         made = Round(plan, tuple(wanted), left_alone)
         self._tell(made)
         return made
+
+    async def _withdraw_stale_moves(self) -> None:
+        """Delete moves of ours that never started: the cluster they were planned for is gone."""
+        if self._dry_run:
+            return
+        for migration in self._watching.all_migrations():
+            if not is_stale(migration, self._clock()):
+                continue
+            metadata = migration.metadata
+            path = object_path(MIGRATION, metadata.key)
+            try:
+                await self._server.delete(path, uid=metadata.uid, version=metadata.resource_version)
+            except (Conflict, OutcomeUnknown, NotFound):
+                continue
+            why = {"migration": metadata.key, "why": migration.status.message}
+            logger.info("Withdrew a move that had not started in time", extra=why)
 
     def soon(self) -> None:
         """Something happened that should not wait for the interval."""
@@ -114,6 +133,7 @@ class Rounds:
     ) -> tuple[list[Move], dict[str, str]]:
         """The moves to ask for now, and why not the others."""
         under_way = {each.pod_key for each in migrations if not each.is_finished}
+        are_ours = any(each.spec.strategy and not each.is_finished for each in migrations)
         rests = resting(past_moves(migrations), self._clock())
         wanted, left_alone = [], {}
         for move in first_wave(plan.moves):
@@ -121,7 +141,7 @@ class Rounds:
             maintenance = move.strategy == StrategyName.NODE_MAINTENANCE
             if move.pod in under_way:
                 left_alone[move.pod] = "it is being moved already"
-            elif under_way and not maintenance:
+            elif are_ours and not maintenance:
                 left_alone[move.pod] = "earlier moves are still under way"
             elif (workload, move.target) in rests:
                 left_alone[move.pod] = f"an earlier move to {move.target} did not work out"
@@ -132,8 +152,10 @@ class Rounds:
     async def _ask_for(self, move: Move, snapshot: Snapshot, migrations: list[Migration]) -> bool:
         """Create the Migration for a move; False if it could not be."""
         row = snapshot.pods.keys.index(move.pod)
-        earlier = [each for each in migrations if each.pod_key == move.pod]
-        body = body_for(move, snapshot.pods.uids[row], again=str(len(earlier)))
+        ended = [each.status.finished_at for each in migrations if each.pod_key == move.pod]
+        last = max((moment for moment in ended if moment is not None), default=None)
+        may_evict = self.policy.migration.deployment_coordination
+        body = body_for(move, snapshot.pods.uids[row], again=str(last or ""), may_evict=may_evict)
         try:
             return await request(self._server, body) is not None
         except ReschedulerError as error:
@@ -194,6 +216,14 @@ class Rounds:
         except TimeoutError:
             pass
         self._early.clear()
+
+
+def is_stale(migration: Migration, now: datetime) -> bool:
+    """Whether a planned move has waited so long that it may no longer be a good one."""
+    created = migration.metadata.creation_timestamp
+    waits = migration.status.phase == Phase.PENDING and not migration.status.attempts
+    is_planned = bool(migration.spec.strategy) and not migration.spec.paused
+    return is_planned and waits and created is not None and now - created > PLANS_ARE_GOOD_FOR
 
 
 def first_wave(moves: tuple[Move, ...]) -> list[Move]:

@@ -1,6 +1,6 @@
 """Which way a pod is moved: the one asked for, or the gentlest that fits."""
 
-from rescheduler.labels import HANDOFF
+from rescheduler.labels import HANDOFF, RESCHEDULING
 from rescheduler.migration.copies import template_hash
 from rescheduler.migration.objects import Mode, MovingPod, WorkloadReference
 from rescheduler.migration.observation import Observation
@@ -23,6 +23,8 @@ def way_for(o: Observation) -> Mode:
     assert o.old is not None
     owner = o.old.metadata.controller
     name = f"pod {o.old.metadata.name}"
+    if o.old.metadata.labels.get(RESCHEDULING) == "disabled":
+        raise CannotMove(f"{name} is to stay: its label {RESCHEDULING} says so")
     if MIRROR in o.old.metadata.annotations:
         raise CannotMove(f"{name} is static: its node runs it from a file")
     if owner is not None and owner.kind in BOUND_TO_NODES:
