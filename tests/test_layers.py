@@ -33,8 +33,10 @@ PURE_PARTS_OF_MIGRATION = (
     "objects",
     "observation",
     "places",
+    "pods",
     "progress",
     "recreation",
+    "templates",
     "undoing",
     "ways",
 )

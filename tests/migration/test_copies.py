@@ -3,8 +3,8 @@
 from typing import Any
 
 from rescheduler.migration.copies import kept_for, label_to_withhold, name_beside, name_of_copy
-from rescheduler.migration.objects import PlainSelectorSpec, PodTemplate, Service, TemplateMeta
 from rescheduler.migration.observation import Workload
+from rescheduler.migration.templates import PlainSelectorSpec, PodTemplate, Service, TemplateMeta
 from rescheduler.model.objects import (
     BudgetSpec,
     Identity,

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import msgspec
+
 from rescheduler.cli.draining import Draining
 from rescheduler.settings import Policy
 from testcluster.applying import apply
@@ -17,6 +19,7 @@ from tests.migration.support import (
 from tests.migration.watcher import Watcher
 
 APPS, REPLICAS = 25, 4
+MANY_AT_ONCE = msgspec.structs.replace(QUICK_OPTIONS, max_per_node=20)
 
 
 def fill(corner: Corner) -> list[str]:
@@ -55,8 +58,11 @@ async def test_a_hundred_pods_leave_their_nodes_with_never_one_ready_pod_too_few
     corner.add_nodes("new-a", "new-b", "new-c", cpu="16")
     before = generations(corner)
     with Watcher(corner.cluster, corner.namespace) as watcher:
-        async with controller_on(corner.cluster), client_for(corner.cluster) as client:
-            policy = Policy(migration=QUICK_OPTIONS)
+        async with (
+            controller_on(corner.cluster, MANY_AT_ONCE),
+            client_for(corner.cluster) as client,
+        ):
+            policy = Policy(migration=MANY_AT_ONCE)
             emptied = await asyncio.gather(
                 *[Draining(client, node, policy, True, False, False).run() for node in sources]
             )

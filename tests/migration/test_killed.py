@@ -59,11 +59,9 @@ class Case:
 
 
 def cases(way: str, actions: tuple[str, ...]) -> list[Case]:
-    return [
-        Case(f"{way}-{when}-{action}", f"{when}-{action}")
-        for action in actions
-        for when in ("before", "after")
-    ]
+    """A case before the first action, and one after each: between two, there is nothing else."""
+    points = [f"before-{actions[0]}", *[f"after-{action}" for action in actions]]
+    return [Case(f"{way}-{point}", point) for point in points]
 
 
 def controller(cluster: TestCluster, *killed_at: str) -> "subprocess.Popen[bytes]":

@@ -16,18 +16,14 @@ from rescheduler.migration.objects import (
     MigrationSpec,
     MigrationStatus,
     Mode,
-    MovingPod,
     Outcome,
     Phase,
-    PlacedSpec,
-    PodCondition,
-    PodMeta,
-    PodProgress,
     PodReference,
     Step,
     WorkloadReference,
 )
 from rescheduler.migration.observation import Answers, EvictionAnswer, Observation
+from rescheduler.migration.pods import MovingPod, PlacedSpec, PodCondition, PodMeta, PodProgress
 from rescheduler.model.objects import Condition, Node, ObjectMeta, OwnerReference
 from rescheduler.model.objects.nodes import NodeStatus
 from rescheduler.settings import MigrationOptions

@@ -9,7 +9,7 @@ from rescheduler.cli.drain import drain
 from rescheduler.cli.explain import explain
 from rescheduler.cli.move import move
 from rescheduler.cli.plan import plan
-from rescheduler.cli.run import run
+from rescheduler.cli.run_command import run
 from rescheduler.cli.snapshot import snapshot
 
 application = typer.Typer(

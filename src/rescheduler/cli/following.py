@@ -11,7 +11,8 @@ from rescheduler.kube.port import ApiServer, object_path
 from rescheduler.kube.store import LiveStore
 from rescheduler.labels import MIGRATION_NAME
 from rescheduler.migration.controller import Controller
-from rescheduler.migration.objects import MARKED_POD, MIGRATION, Migration, MovingPod
+from rescheduler.migration.objects import MIGRATION, Migration
+from rescheduler.migration.pods import MARKED_POD, MovingPod
 from rescheduler.migration.watching import CrdMissing, Watching
 from rescheduler.model.cluster import ClusterTables
 from rescheduler.model.kinds import POD

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from rescheduler.migration.objects import MigrationStatus, MovingPod
+from rescheduler.migration.objects import MigrationStatus
+from rescheduler.migration.pods import MovingPod
 
 
 class Question(StrEnum):

@@ -10,8 +10,10 @@ import msgspec
 
 from rescheduler.labels import ORIGINAL_POD, POD_TEMPLATE_HASH, TEMPLATE_HASHES
 from rescheduler.migration import marks
-from rescheduler.migration.objects import Migration, MovingPod, PodTemplate, Service
+from rescheduler.migration.objects import Migration, Mode
 from rescheduler.migration.observation import Workload
+from rescheduler.migration.pods import MovingPod
+from rescheduler.migration.templates import PodTemplate, Service
 from rescheduler.model.objects import Labels, LabelSelector, PodDisruptionBudget
 from rescheduler.model.selectors import matches, selects
 
@@ -49,6 +51,16 @@ def name_of_copy(original: str, migration_uid: str, attempt: int) -> str:
     end = suffix(migration_uid, attempt, COPY_SUFFIX_LENGTH)
     room = LONGEST_NAME - len(COPY_PREFIX) - len(end) - 1
     return f"{COPY_PREFIX}{base[:room]}-{end}"
+
+
+def new_pod_name(migration: Migration) -> str:
+    """The name of the pod that this attempt makes, or nothing if it makes none."""
+    status = migration.status
+    if status.mode == Mode.HANDOFF and status.workload is not None:
+        return name_beside(status.workload.name, migration.metadata.uid, status.attempts)
+    if status.mode == Mode.RECREATE:
+        return name_of_copy(migration.spec.pod.name, migration.metadata.uid, status.attempts)
+    return ""
 
 
 def pod_beside(

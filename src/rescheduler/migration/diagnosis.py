@@ -1,7 +1,7 @@
 """What is wrong, in words for people: with a new pod, its target, or the workload it belongs to."""
 
-from rescheduler.migration.objects import ContainerProgress, MovingPod
 from rescheduler.migration.observation import Observation, Workload
+from rescheduler.migration.pods import ContainerProgress, MovingPod
 
 CRASHING = "CrashLoopBackOff"
 

@@ -24,12 +24,12 @@ from rescheduler.migration.actions import (
 )
 from rescheduler.migration.copies import SUFFIX_LENGTH, suffix, template_hash
 from rescheduler.migration.diagnosis import why_not_ready
-from rescheduler.migration.objects import Migration, Mode, MovingPod, Outcome, Phase, Step
+from rescheduler.migration.objects import Migration, Mode, Outcome, Phase, Step
 from rescheduler.migration.observation import Observation, is_marked
+from rescheduler.migration.pods import MovingPod
 from rescheduler.migration.ways import reference_to
 
 LEAST_GRACE_SECONDS = 30
-TELL_AFTER = timedelta(seconds=5)
 
 
 def start(o: Observation) -> Action:
@@ -187,7 +187,7 @@ def wait_or_fail(o: Observation, text: str) -> Action:
         seconds = o.timeout.total_seconds()
         message = f"not evicted after {seconds:.0f}s: {text}"
         return progress.undoing(o, message, Phase.PENDING, counts=True)
-    return Wait(min(left, TELL_AFTER).total_seconds(), f"waits: {text}")
+    return Wait(left.total_seconds(), f"waits: {text}")
 
 
 def budget_name(migration: Migration) -> str:

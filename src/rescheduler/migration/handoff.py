@@ -17,8 +17,9 @@ from rescheduler.migration.diagnosis import (
     why_not_ready,
     workload_change,
 )
-from rescheduler.migration.objects import Mode, MovingPod, Outcome, Phase, Step
+from rescheduler.migration.objects import Mode, Outcome, Phase, Step
 from rescheduler.migration.observation import Observation, is_marked
+from rescheduler.migration.pods import MovingPod
 from rescheduler.migration.ways import reference_to
 from rescheduler.model.selectors import matches, selects
 
@@ -49,12 +50,12 @@ def finish(o: Observation) -> Action:
     is_adopted = o.new.metadata.controller is not None
     if not is_adopted or o.now < o.step_ends:
         # Where two pods are retired at once, the workload may take them in the other order.
-        waits = f"waits until {o.workload.name} retires the old pod"
-        return Wait(TELL_AFTER.total_seconds(), late(o, waits))
+        told = late(o, f"waits until {o.workload.name} retires the old pod")
+        return Wait((o.timeout if told else TELL_AFTER).total_seconds(), told)
     if o.answers.siblings is None:
         return Ask(Question.SIBLINGS)
     if len(active(o.answers.siblings)) > o.workload.replicas:
-        return Wait(TELL_AFTER.total_seconds())
+        return Wait(o.timeout.total_seconds())
     if is_marked(o.old, o.migration):
         return PatchPod("restore-old", o.old, marks.restoring(o.old))
     new, old = o.new.metadata.name, o.old.metadata.name
@@ -216,7 +217,9 @@ def wait_or_fail(o: Observation, text: str) -> Action:
     left = o.step_ends + timedelta(seconds=min_ready_seconds(o)) - o.now
     if left <= timedelta(0):
         return fail(o, f"new pod is Ready, but after {o.timeout.total_seconds():.0f}s {text}")
-    return Wait(min(left, TELL_AFTER).total_seconds(), late(o, f"waits: {text}"))
+    told = late(o, f"waits: {text}")
+    # What is awaited will be shown by a watch; only telling needs a timer.
+    return Wait((left if told else min(left, TELL_AFTER)).total_seconds(), told)
 
 
 def late(o: Observation, text: str) -> str:

@@ -24,8 +24,9 @@ from rescheduler.migration.actions import (
 )
 from rescheduler.migration.copies import copy_of
 from rescheduler.migration.newest import Newest
-from rescheduler.migration.objects import MIGRATION, Migration, MovingPod
+from rescheduler.migration.objects import MIGRATION, Migration
 from rescheduler.migration.observation import Observation
+from rescheduler.migration.pods import MovingPod
 from rescheduler.migration.progress import status_patch
 from rescheduler.model.kinds import BUDGET, POD
 

@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterable, Set
 
+from rescheduler.migration.copies import new_pod_name
 from rescheduler.migration.objects import Migration, Phase, Step
 from rescheduler.migration.observation import Observation
-from rescheduler.migration.observer import new_pod_name
 
 Thing = tuple[str, str]
 """A kind of object and its key; or a kind of place and its name."""

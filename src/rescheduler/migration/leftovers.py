@@ -13,9 +13,11 @@ from rescheduler.kube.port import ApiServer, object_path
 from rescheduler.labels import MIGRATION_ID, MIGRATION_NAME, ORIGINAL_POD, ORIGINAL_POD_NAME
 from rescheduler.migration import marks
 from rescheduler.migration.actions import DeleteBudget, DeletePod, PatchPod
+from rescheduler.migration.copies import new_pod_name
 from rescheduler.migration.hands import Hands
-from rescheduler.migration.objects import Migration, MovingPod, PodMeta
-from rescheduler.migration.observer import Observer, new_pod_name
+from rescheduler.migration.objects import Migration
+from rescheduler.migration.observer import Observer
+from rescheduler.migration.pods import MovingPod, PodMeta
 from rescheduler.model.kinds import BUDGET
 from rescheduler.model.objects import Part
 

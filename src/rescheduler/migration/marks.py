@@ -20,7 +20,8 @@ from rescheduler.labels import (
     ORIGINAL_POD_NAME,
     PREVIOUS_DELETION_COST,
 )
-from rescheduler.migration.objects import Migration, MovingPod
+from rescheduler.migration.objects import Migration
+from rescheduler.migration.pods import MovingPod
 
 IN_PROGRESS, COMPLETED = "in-progress", "completed"
 LEAST_COST = "-2147483647"

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from rescheduler.labels import MIGRATION_ID
-from rescheduler.migration.objects import Migration, MovingPod, PodTemplate, Service
+from rescheduler.migration.objects import Migration
+from rescheduler.migration.pods import MovingPod
+from rescheduler.migration.templates import PodTemplate, Service
 from rescheduler.model.objects import Deployment, LabelSelector, Node, PodDisruptionBudget
 from rescheduler.model.objects.workloads import ReplicaSet, ReplicationController
 from rescheduler.settings import MigrationOptions

@@ -14,17 +14,13 @@ from rescheduler.errors import EvictionRefused, NotFound, Refused
 from rescheduler.kube.port import ApiServer, collection_path, object_path
 from rescheduler.labels import MIGRATION_ID
 from rescheduler.migration.actions import Question
-from rescheduler.migration.copies import name_beside, name_of_copy
+from rescheduler.migration.copies import new_pod_name
 from rescheduler.migration.eviction import budget_name
 from rescheduler.migration.newest import Newest
-from rescheduler.migration.objects import (
-    MIGRATION,
-    Migration,
-    Mode,
-    MovingPod,
-    Service,
-)
+from rescheduler.migration.objects import MIGRATION, Migration
 from rescheduler.migration.observation import EvictionAnswer, Observation
+from rescheduler.migration.pods import MovingPod
+from rescheduler.migration.templates import Service
 from rescheduler.migration.workloads import Workloads
 from rescheduler.model.cluster import ClusterTables
 from rescheduler.model.kinds import BUDGET, CLAIM, NODE, POD, STATEFUL_SET, Kind
@@ -240,13 +236,3 @@ def controller_uid(pod: MovingPod) -> str:
     """The uid of a pod's controller, or nothing."""
     owner = pod.metadata.controller
     return owner.uid if owner is not None else ""
-
-
-def new_pod_name(migration: Migration) -> str:
-    """The name of the pod that this attempt makes, or nothing if it makes none."""
-    status = migration.status
-    if status.mode == Mode.HANDOFF and status.workload is not None:
-        return name_beside(status.workload.name, migration.metadata.uid, status.attempts)
-    if status.mode == Mode.RECREATE:
-        return name_of_copy(migration.spec.pod.name, migration.metadata.uid, status.attempts)
-    return ""

@@ -8,8 +8,9 @@ from rescheduler.migration import marks, progress
 from rescheduler.migration.actions import Action, Ask, CreatePod, EvictPod, PatchPod, Question, Wait
 from rescheduler.migration.eviction import grace_of
 from rescheduler.migration.handoff import ask_budgets, fail, landed, until_ready, wait_or_fail
-from rescheduler.migration.objects import Mode, MovingPod, Phase, Step
+from rescheduler.migration.objects import Mode, Phase, Step
 from rescheduler.migration.observation import Observation, is_marked
+from rescheduler.migration.pods import MovingPod
 
 
 def start(o: Observation) -> Action:

@@ -15,7 +15,13 @@ from rescheduler.kube.port import ApiServer, object_path
 from rescheduler.kube.store import LiveStore
 from rescheduler.labels import MAINTENANCE
 from rescheduler.migration.cordons import cordon_patch, wants_rest
-from rescheduler.migration.history import PastMove, past_moves, resting
+from rescheduler.migration.history import (
+    MoveInFlight,
+    PastMove,
+    moves_in_flight,
+    past_moves,
+    resting,
+)
 from rescheduler.migration.objects import MIGRATION, Migration, Phase
 from rescheduler.migration.observer import utc_now
 from rescheduler.migration.requests import body_for, request
@@ -91,7 +97,10 @@ class Rounds:
         await self._withdraw_stale_moves()
         snapshot = self._store.snapshot()
         migrations = self._watching.all_migrations()
-        plan = self._plan(snapshot, past_moves(migrations), migrations)
+        # In a thread: migrations under way do not wait for a plan.
+        plan = await asyncio.to_thread(
+            self._plan, snapshot, past_moves(migrations), moves_in_flight(migrations)
+        )
         wanted, left_alone = self._wanted(plan, snapshot, migrations)
         if not self._dry_run:
             wanted = [move for move in wanted if await self._ask_for(move, snapshot, migrations)]
@@ -121,10 +130,12 @@ class Rounds:
 
     # ------------------------------------------------------------ planning
 
-    def _plan(self, snapshot: Snapshot, past: list[PastMove], migrations: list[Migration]) -> Plan:
+    def _plan(
+        self, snapshot: Snapshot, past: list[PastMove], in_flight: list[MoveInFlight]
+    ) -> Plan:
         """The one place where the planner is called, and told all it may know.
 
-        `past` and `moves_in_flight(migrations)` are for it, once it takes them.
+        Until it takes the past and what is in flight, `_wanted` minds them in its place.
         """
         return make_plan(snapshot, self.policy)
 

@@ -2,8 +2,8 @@
 
 from rescheduler.migration import marks, progress
 from rescheduler.migration.actions import Action, DeleteBudget, DeletePod, PatchPod
-from rescheduler.migration.objects import MovingPod
 from rescheduler.migration.observation import Observation, is_marked
+from rescheduler.migration.pods import MovingPod
 
 
 def undo(o: Observation) -> Action:

@@ -14,7 +14,8 @@ from rescheduler.migration.crd import NAME
 from rescheduler.migration.leftovers import is_part_of
 from rescheduler.migration.marks import is_in_progress
 from rescheduler.migration.newest import Newest
-from rescheduler.migration.objects import MARKED_POD, MIGRATION, Migration, MovingPod
+from rescheduler.migration.objects import MIGRATION, Migration
+from rescheduler.migration.pods import MARKED_POD, MovingPod
 from rescheduler.model.cluster import ClusterTables
 from rescheduler.model.kinds import (
     BUDGET,

@@ -2,8 +2,9 @@
 
 from rescheduler.labels import HANDOFF, RESCHEDULING
 from rescheduler.migration.copies import template_hash
-from rescheduler.migration.objects import Mode, MovingPod, WorkloadReference
+from rescheduler.migration.objects import Mode, WorkloadReference
 from rescheduler.migration.observation import Observation
+from rescheduler.migration.pods import MovingPod
 from rescheduler.migration.progress import FITS_BESIDE
 from rescheduler.model.objects import Deployment
 from rescheduler.model.selectors import matches

@@ -6,8 +6,8 @@ import msgspec
 
 from rescheduler.errors import NotFound
 from rescheduler.kube.port import ApiServer, object_path
-from rescheduler.migration.objects import Owner, PlainSelector, PodTemplate
 from rescheduler.migration.observation import Workload
+from rescheduler.migration.templates import Owner, PlainSelector, PodTemplate
 from rescheduler.model.cluster import ClusterTables
 from rescheduler.model.kinds import DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, Kind
 from rescheduler.model.objects import Deployment, Identity, LabelSelector

@@ -1,4 +1,8 @@
-"""`rescheduler run`: the whole controller, for as long as it is let."""
+"""`rescheduler run`: the whole controller, for as long as it is let.
+
+The file is not called `run.py`: the package has a function of that name, which a module would
+take the place of.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
