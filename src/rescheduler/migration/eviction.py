@@ -86,8 +86,11 @@ def grace_of(pod: MovingPod) -> int:
 def finish(o: Observation) -> Action:
     """The old pod was evicted: find its replacement, and see where it lands."""
     if o.old is not None:
-        # A StatefulSet waits for it, too. However long it takes, it has been promised that time.
-        return Wait()
+        # Its replacement may wait for it, too. It has been promised its time, but not more.
+        left = time_to_go(o, o.old)
+        if left > timedelta(0):
+            return Wait(left.total_seconds())
+        return progress.failed(o, f"pod {o.old.metadata.name} does not end on {o.old.node}")
     if o.answers.candidates is None:
         return Ask(Question.CANDIDATES)
     new = replacement(o, o.answers.candidates)
@@ -99,6 +102,12 @@ def finish(o: Observation) -> Action:
     if not new.is_ready and not new.is_over:
         return not_ready_yet(o, new)
     return tidy_up(o, new) or landed(o, new)
+
+
+def time_to_go(o: Observation, old: MovingPod) -> timedelta:
+    """How long a pod that was asked to go may still take: its grace, and a step's time on top."""
+    promised = old.metadata.deletion_timestamp
+    return (o.now if promised is None else promised) + o.timeout - o.now
 
 
 def replacement(o: Observation, candidates: tuple[MovingPod, ...]) -> MovingPod | None:

@@ -4,9 +4,11 @@ Nobody else would bring such a pod back. So the copy is only ever deleted while 
 there, and once the original has been evicted the copy stays, whatever happens.
 """
 
+from datetime import timedelta
+
 from rescheduler.migration import marks, progress
 from rescheduler.migration.actions import Action, Ask, CreatePod, EvictPod, PatchPod, Question, Wait
-from rescheduler.migration.eviction import grace_of
+from rescheduler.migration.eviction import grace_of, time_to_go
 from rescheduler.migration.handoff import ask_budgets, fail, landed, until_ready, wait_or_fail
 from rescheduler.migration.objects import Mode, Phase, Step
 from rescheduler.migration.observation import Observation, is_marked
@@ -29,7 +31,8 @@ def finish(o: Observation) -> Action:
         return progress.failed(o, f"copy {o.migration.status.new_pod} was deleted by someone")
     if marks.is_in_progress(o.new):
         return PatchPod("complete", o.new, marks.completing())
-    return Wait() if o.old is not None else landed(o, o.new)
+    left = time_to_go(o, o.old) if o.old is not None else timedelta(0)
+    return Wait(left.total_seconds()) if left > timedelta(0) else landed(o, o.new)
 
 
 def go_on(o: Observation) -> Action:
