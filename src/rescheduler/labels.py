@@ -42,6 +42,10 @@ PREVIOUS_DELETION_COST = "rescheduler.dev/previous-deletion-cost"
 """Annotation on the old pod while ours is in place: the deletion cost that its owner had given
 it, or nothing if there was none."""
 
+PREVIOUS_MARKS = "rescheduler.dev/previous-marks"
+"""Annotation on a pod that has been moved before: what that migration had written on it, as JSON,
+to be put back if this one is undone."""
+
 CORDONED_BY = "rescheduler.dev/cordoned-for-maintenance"
 """Annotation on a node: we cordoned it because of its maintenance label, and will uncordon it."""
 

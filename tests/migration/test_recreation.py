@@ -57,6 +57,28 @@ async def test_a_copy_can_be_copied_and_its_name_does_not_grow(corner: Corner) -
     assert len(last["metadata"]["name"]) == len(copy["metadata"]["name"])
 
 
+async def test_a_pod_that_was_moved_before_is_exactly_as_it_was_after_an_undoing(
+    corner: Corner,
+) -> None:
+    """What the first migration has written on it is still there, and it is not taken for new."""
+    corner.add_nodes("a")
+    old = bare(corner)
+    (target,) = corner.add_nodes("b")
+    (stuck,) = corner.add_nodes("stuck", managed=False)
+    async with controller_on(corner.cluster, ALLOWED):
+        await corner.finished(corner.migrate(old, target, "first"))
+        (copy,) = [each for each in corner.pods("solo") if is_ready(each)]
+        name = corner.migrate(copy, stuck, "second")
+        await corner.until(lambda: corner.status(name).get("newPod"), "the second is under way")
+        corner.outside.delete(corner.path("migrations", name))
+        await corner.until(lambda: not corner.leftovers(), "it is undone")
+    found = corner.pod(copy["metadata"]["name"])
+    assert found is not None
+    assert is_ready(found)
+    for written in ("labels", "annotations"):
+        assert found["metadata"][written] == copy["metadata"][written]
+
+
 async def test_without_the_policys_leave_a_bare_pod_stays(corner: Corner) -> None:
     corner.add_nodes("a", "b")
     old = bare(corner)

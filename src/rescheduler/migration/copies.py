@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rescheduler.labels import ORIGINAL_POD, POD_TEMPLATE_HASH, TEMPLATE_HASHES
+from rescheduler.labels import ORIGINAL_POD, POD_TEMPLATE_HASH, PREVIOUS_MARKS, TEMPLATE_HASHES
 from rescheduler.migration import marks
 from rescheduler.migration.objects import Migration, Mode
 from rescheduler.migration.observation import Workload
@@ -92,7 +92,8 @@ def copy_of(migration: Migration, original: Body, old: MovingPod, now: datetime)
     """
     metadata = original["metadata"]
     uid, attempt = migration.metadata.uid, migration.status.attempts
-    annotations = metadata.get("annotations") or {}
+    annotations = dict(metadata.get("annotations") or {})
+    annotations.pop(PREVIOUS_MARKS, None)
     labels = metadata.get("labels") or {}
     return {
         "apiVersion": "v1",
@@ -112,7 +113,7 @@ def copy_of(migration: Migration, original: Body, old: MovingPod, now: datetime)
 def as_first_asked_for(pod: Body) -> Body:
     """A pod's spec without what admission, the scheduler, debuggers and we have added to it."""
     made: Body = copy.deepcopy(pod["spec"])
-    if ORIGINAL_POD in (pod["metadata"].get("annotations") or {}):
+    if is_kept_by_us(pod):
         release(made)
     for added in ("nodeName", "ephemeralContainers", "priority", "preemptionPolicy"):
         made.pop(added, None)
@@ -123,6 +124,12 @@ def as_first_asked_for(pod: Body) -> Body:
         mounts = container.get("volumeMounts") or []
         container["volumeMounts"] = [each for each in mounts if each["name"] not in tokens]
     return made
+
+
+def is_kept_by_us(pod: Body) -> bool:
+    """Whether a pod is a copy of ours, and so was kept for a node."""
+    annotations = pod["metadata"].get("annotations") or {}
+    return ORIGINAL_POD in (annotations.get(PREVIOUS_MARKS) or "")
 
 
 def release(spec: Body) -> None:

@@ -39,17 +39,16 @@ def start(o: Observation) -> Action:
 
 
 def is_past_undoing(o: Observation) -> bool:
-    """Whether the old pod has been evicted."""
-    return o.migration.status.step == Step.LANDING
+    """Whether the old pod has been evicted, or at least is no longer there to stay."""
+    step = o.migration.status.step
+    return step == Step.LANDING or (step == Step.EVICTING and not o.has_old)
 
 
 def go_on(o: Observation) -> Action:
     """The next thing to do before the old pod goes."""
-    if not o.has_old:
-        return progress.landing(o)
     assert o.old is not None
     if not is_marked(o.old, o.migration):
-        return PatchPod("mark-old", o.old, marks.marking(o.migration, o.now))
+        return PatchPod("mark-old", o.old, marks.marking(o.old, o.migration, o.now))
     return protect(o) or evict(o, o.old)
 
 
@@ -85,6 +84,8 @@ def grace_of(pod: MovingPod) -> int:
 
 def finish(o: Observation) -> Action:
     """The old pod was evicted: find its replacement, and see where it lands."""
+    if o.migration.status.step == Step.EVICTING:
+        return progress.landing(o)
     if o.old is not None:
         # Its replacement may wait for it, too. It has been promised its time, but not more.
         left = time_to_go(o, o.old)
@@ -97,7 +98,7 @@ def finish(o: Observation) -> Action:
     if new is None:
         return none_yet(o)
     if not is_marked(new, o.migration):
-        claim = marks.claiming(o.migration, o.migration.spec.pod.name, o.now)
+        claim = marks.claiming(new, o.migration, o.now)
         return PatchPod("claim", new, claim)
     if not new.is_ready and not new.is_over:
         return not_ready_yet(o, new)

@@ -75,7 +75,7 @@ def go_on(o: Observation) -> Action:
         return without_old(o)
     assert o.old is not None
     if not is_marked(o.old, o.migration):
-        return PatchPod("mark-old", o.old, marks.marking(o.migration, o.now))
+        return PatchPod("mark-old", o.old, marks.marking(o.old, o.migration, o.now))
     if o.new is None:
         return create(o)
     if not o.is_ours:

@@ -8,6 +8,8 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from rescheduler.labels import (
     DELETION_COST,
     MIGRATED_FROM,
@@ -19,11 +21,14 @@ from rescheduler.labels import (
     ORIGINAL_POD,
     ORIGINAL_POD_NAME,
     PREVIOUS_DELETION_COST,
+    PREVIOUS_MARKS,
 )
 from rescheduler.migration.objects import Migration
 from rescheduler.migration.pods import MovingPod
 
 IN_PROGRESS, COMPLETED = "in-progress", "completed"
+LABELS = (MIGRATION_ID, MIGRATION_STATUS, MIGRATED_FROM, MIGRATION_REASON)
+ANNOTATIONS = (MIGRATION_NAME, MIGRATION_TIME, ORIGINAL_POD, ORIGINAL_POD_NAME)
 LEAST_COST = "-2147483647"
 LONGEST_LABEL = 63
 
@@ -50,16 +55,39 @@ def origin_of(old: MovingPod) -> dict[str, str]:
     return {ORIGINAL_POD: old.uid, ORIGINAL_POD_NAME: old.metadata.name}
 
 
-def marking(migration: Migration, now: datetime) -> Patch:
-    """Marks a pod as part of this migration."""
-    return metadata(labels_of(migration, IN_PROGRESS), annotations_of(migration, now))
+def marking(pod: MovingPod, migration: Migration, now: datetime) -> Patch:
+    """Marks the pod that is to be moved.
 
-
-def claiming(migration: Migration, old_name: str, now: datetime) -> Patch:
-    """Marks the replacement that a controller has made for an evicted pod."""
-    origin = {ORIGINAL_POD: migration.spec.pod.uid, ORIGINAL_POD_NAME: old_name}
-    annotations = annotations_of(migration, now) | origin
+    It may have been moved before, and say so: that is remembered, so that it can be put back, and
+    taken off, so that it is not taken for a successor.
+    """
+    no_origin: dict[str, str | None] = dict.fromkeys((ORIGINAL_POD, ORIGINAL_POD_NAME))
+    annotations = no_origin | annotations_of(migration, now) | remembered(pod)
     return metadata(labels_of(migration, IN_PROGRESS), annotations)
+
+
+def claiming(pod: MovingPod, migration: Migration, now: datetime) -> Patch:
+    """Marks the replacement that a controller has made for an evicted pod."""
+    old = migration.spec.pod
+    origin = {ORIGINAL_POD: old.uid, ORIGINAL_POD_NAME: old.name}
+    annotations = annotations_of(migration, now) | origin | remembered(pod)
+    return metadata(labels_of(migration, IN_PROGRESS), annotations)
+
+
+def remembered(pod: MovingPod) -> dict[str, str]:
+    """What an earlier migration had written on a pod, as an annotation."""
+    written = {**pod.metadata.labels, **pod.metadata.annotations}
+    earlier = {key: written[key] for key in (*LABELS, *ANNOTATIONS) if key in written}
+    return {PREVIOUS_MARKS: msgspec.json.encode(earlier).decode()} if earlier else {}
+
+
+def recalled(pod: MovingPod) -> dict[str, str]:
+    """The same, read back; nothing if someone has tampered with it."""
+    text = pod.metadata.annotations.get(PREVIOUS_MARKS, "{}")
+    try:
+        return msgspec.json.decode(text, type=dict[str, str])
+    except msgspec.DecodeError:
+        return {}
 
 
 def completing() -> Patch:
@@ -85,17 +113,15 @@ def has_lowered_cost(pod: MovingPod) -> bool:
 
 def restoring(pod: MovingPod) -> Patch:
     """Takes back everything that we have written on a pod."""
-    annotations: dict[str, str | None] = dict.fromkeys(
-        (MIGRATION_NAME, MIGRATION_TIME, ORIGINAL_POD, ORIGINAL_POD_NAME)
-    )
+    earlier = recalled(pod)
+    annotations = {key: earlier.get(key) for key in ANNOTATIONS} | {PREVIOUS_MARKS: None}
     previous = pod.metadata.annotations.get(PREVIOUS_DELETION_COST)
     if previous is not None:
         annotations[PREVIOUS_DELETION_COST] = None
         # Someone may have set it anew meanwhile; then it is theirs.
         if pod.metadata.annotations.get(DELETION_COST) == LEAST_COST:
             annotations[DELETION_COST] = previous or None
-    labels = (MIGRATION_ID, MIGRATION_STATUS, MIGRATED_FROM, MIGRATION_REASON)
-    return metadata(dict.fromkeys(labels), annotations)
+    return metadata({key: earlier.get(key) for key in LABELS}, annotations)
 
 
 def is_in_progress(pod: MovingPod) -> bool:

@@ -42,7 +42,7 @@ def go_on(o: Observation) -> Action:
         return progress.undoing(o, gone, Phase.CANCELLED)
     assert o.old is not None
     if not is_marked(o.old, o.migration):
-        return PatchPod("mark-old", o.old, marks.marking(o.migration, o.now))
+        return PatchPod("mark-old", o.old, marks.marking(o.old, o.migration, o.now))
     if o.new is None:
         return create(o, o.old)
     if not o.is_ours:
