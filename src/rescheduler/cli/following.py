@@ -1,9 +1,9 @@
 """Follow Migrations live, until they have finished or someone has seen enough."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from rescheduler.errors import NotFound
 from rescheduler.kube.listwatch import ListWatch
@@ -19,6 +19,8 @@ from rescheduler.model.kinds import POD
 from rescheduler.model.objects import Page
 from rescheduler.model.tables import ObjectTable
 from rescheduler.settings import MigrationOptions
+
+T = TypeVar("T")
 
 # A controller takes up a Migration within moments; who sees nothing for so long should know why.
 SUSPICIOUS_SECONDS = 10.0
@@ -96,13 +98,26 @@ async def cancel_migrations(server: ApiServer, keys: Collection[str], *, wait: b
         await asyncio.sleep(UNDONE_LOOK_SECONDS)
 
 
+async def unless_fails(work: Awaitable[T], other: asyncio.Task[None] | None) -> T:
+    """What the work gives; but if the other task fails first, its error."""
+    task = asyncio.ensure_future(work)
+    try:
+        waiting: set[asyncio.Future[Any]] = {task} if other is None else {task, other}
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if other is not None and other.done():
+            other.result()
+        return await task
+    finally:
+        task.cancel()
+
+
 @asynccontextmanager
 async def carried_out_here(
     server: ApiServer, options: MigrationOptions, wanted: bool
-) -> AsyncIterator[None]:
+) -> AsyncIterator[asyncio.Task[None] | None]:
     """Carry out Migrations in this process while the block runs, if that is wanted."""
     if not wanted:
-        yield
+        yield None
         return
     tables = ClusterTables()
     store = LiveStore(server, tables)
@@ -110,7 +125,7 @@ async def carried_out_here(
     controller = Controller(server, Watching(server, store, tables), options)
     running = asyncio.create_task(controller.run())
     try:
-        yield
+        yield running
         controller.stop()
         await running
     finally:

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from rescheduler.cli.following import cancel_migrations, carried_out_here, follow
+from rescheduler.cli.following import cancel_migrations, carried_out_here, follow, unless_fails
 from rescheduler.cli.migration_view import view_on
 from rescheduler.cli.screen import console
 from rescheduler.errors import SettingsError
@@ -57,10 +57,10 @@ async def ask_and_follow(
         for name in names:
             screen.print(f"asked for: migration {name}", soft_wrap=True)
         return []
-    async with carried_out_here(server, options, here):
+    async with carried_out_here(server, options, here) as controller:
         try:
             with view_on(screen) as view:
-                ended = await follow(server, names, view)
+                ended = await unless_fails(follow(server, names, view), controller)
         except asyncio.CancelledError:
             await interrupted(server, names, here, cancel_on_interrupt)
             raise
