@@ -7,12 +7,12 @@ import numpy as np
 
 from benchmarks.clusters import fragmented_snapshot, priced_snapshot
 from benchmarks.figures import Figure, report
-from rescheduler.cli.plan import SEARCHING, once_over
+from rescheduler.cli.plan import once_over
 from rescheduler.model.resources import CPU, MEMORY
 from rescheduler.model.snapshot import Amounts, Floats, Ints, Snapshot
 from rescheduler.planning.circumstances import NOTHING_SPECIAL
 from rescheduler.planning.plan import Plan
-from rescheduler.planning.planner import make_plan
+from rescheduler.planning.planner import SEARCHING, make_plan
 from rescheduler.settings import DefragmentationOptions, Policy, StrategyName
 
 SHAPE_CPUS = 16

@@ -11,11 +11,36 @@ MAY_IMPORT = {
     "model": {"model", "errors", "labels"},
     "planning": {"planning", "model", "errors", "labels", "settings"},
     "kube": {"kube", "model", "errors", "labels"},
+    "migration": {"migration", "kube", "planning", "model", "errors", "labels", "settings"},
     "settings": {"settings", "model", "errors", "labels"},
     "errors": set(),
     "labels": set(),
 }
 """By package or module: what of ours it may import. The command line may import anything."""
+
+PURE_PARTS_OF_MIGRATION = (
+    "actions",
+    "copies",
+    "cordons",
+    "crd",
+    "diagnosis",
+    "eviction",
+    "handoff",
+    "history",
+    "limits",
+    "machine",
+    "marks",
+    "objects",
+    "observation",
+    "places",
+    "pods",
+    "progress",
+    "recreation",
+    "templates",
+    "undoing",
+    "ways",
+)
+"""What decides how a move is carried out; the rest of migration carries it out."""
 
 IMPURE = {"asyncio", "aiohttp", "logging", "time", "random", "socket", "subprocess", "threading"}
 """What planning and the model must do without: they read no clock and talk to nobody."""
@@ -53,7 +78,17 @@ def test_decisions_are_pure(layer: str) -> None:
         assert "open(" not in module.read_text(), f"{module} opens files"
 
 
-@pytest.mark.parametrize("package", ["model", "planning", "kube", "cli"])
+@pytest.mark.parametrize("part", PURE_PARTS_OF_MIGRATION)
+def test_how_a_move_is_carried_out_is_decided_purely(part: str) -> None:
+    module = SOURCES / "migration" / f"{part}.py"
+    imported = imported_by(module)
+    assert not {name.split(".")[0] for name in imported} & IMPURE, f"{module} is not pure"
+    ours = {name.split(".")[2] for name in imported if name.startswith("rescheduler.migration.")}
+    assert ours <= set(PURE_PARTS_OF_MIGRATION), f"{module} imports what acts: {ours}"
+    assert not any(name.startswith("rescheduler.kube") for name in imported)
+
+
+@pytest.mark.parametrize("package", ["model", "planning", "kube", "migration", "cli"])
 def test_a_package_says_what_belongs_in_it(package: str) -> None:
     docstring = ast.get_docstring(ast.parse((SOURCES / package / "__init__.py").read_text()))
     assert docstring is not None

@@ -81,6 +81,8 @@ class FaultProxy:
         self._server = server
         self._tls = ssl.create_default_context(cafile=ca_file)
         self._planned: list[tuple[Matches, Fault]] = []
+        self.chaos: Callable[[web.Request], Fault | None] | None = None
+        """Chooses a fault, or none, for every request that has no planned one."""
         self._open: set[Exchange] = set()
 
     async def __aenter__(self) -> Self:
@@ -142,7 +144,7 @@ class FaultProxy:
             if matches(request):
                 del self._planned[number]
                 return fault
-        return pass_on
+        return (self.chaos(request) if self.chaos is not None else None) or pass_on
 
 
 async def pass_on(exchange: Exchange) -> web.StreamResponse:

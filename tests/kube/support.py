@@ -123,11 +123,14 @@ def contents_of(table: ObjectTable[ConfigMap]) -> dict[str, tuple[str, int]]:
 
 
 async def eventually(
-    condition: Callable[[], object], what: str = "", timeout_seconds: float = 20
+    condition: Callable[[], object],
+    what: str = "",
+    timeout_seconds: float = 20,
+    every_seconds: float = 0.005,
 ) -> None:
     """Wait until something is true; fail with `what` if it does not become so."""
     deadline = time.monotonic() + timeout_seconds
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"still not true after {timeout_seconds} s: {what or condition}")
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(every_seconds)

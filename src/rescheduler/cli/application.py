@@ -4,12 +4,16 @@ from typing import Annotated
 
 import typer
 
+from rescheduler.cli.crds import crds
+from rescheduler.cli.drain import drain
 from rescheduler.cli.explain import explain
+from rescheduler.cli.move import move
 from rescheduler.cli.plan import plan
+from rescheduler.cli.run_command import run
 from rescheduler.cli.snapshot import snapshot
 
 application = typer.Typer(
-    help="Shows which running Kubernetes pods would be better off on another node, and why.",
+    help="Moves running Kubernetes pods to better nodes, without anyone noticing.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -21,6 +25,10 @@ application = typer.Typer(
 application.command()(plan)
 application.command()(explain)
 application.command()(snapshot)
+application.command()(run)
+application.command()(move)
+application.command()(drain)
+application.command()(crds)
 
 
 def show_version(wanted: bool) -> None:

@@ -30,3 +30,16 @@ PolicyFile = Annotated[
     str | None,
     typer.Option("--policy", "-p", metavar="FILE", help="What to improve, and how far to go."),
 ]
+Wait = Annotated[bool, typer.Option("--wait", "-w", help="Follow it until it has finished.")]
+Here = Annotated[
+    bool,
+    typer.Option(
+        "--here", help="Carry it out from this process, where no controller runs; implies --wait."
+    ),
+]
+CancelOnInterrupt = Annotated[
+    bool,
+    typer.Option(
+        "--cancel-on-interrupt", help="Let Ctrl-C cancel what was asked for, not only look away."
+    ),
+]

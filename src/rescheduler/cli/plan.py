@@ -15,9 +15,6 @@ from rescheduler.cli.screen import console
 if TYPE_CHECKING:
     from rescheduler.planning.plan import Plan
 
-# Of the time for a plan. The rest is for bringing the moves into order and putting them into words.
-SEARCHING = 0.6
-
 
 class Output(StrEnum):
     """How a plan is shown."""
@@ -46,7 +43,7 @@ def plan(
     refuse_second_use_of_stdin(snapshot, policy)
     from rescheduler.cli.strategies import blaming, strategies_of_others
     from rescheduler.planning.circumstances import Circumstances
-    from rescheduler.planning.planner import make_plan
+    from rescheduler.planning.planner import SEARCHING, make_plan
 
     strategies = strategies_of_others()
     rules = policy_in(policy, strategies)

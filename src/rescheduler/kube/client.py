@@ -89,7 +89,9 @@ class Client:
         """See `ApiServer.list_pages`. No version is named, so the list is the latest there is."""
         token = ""
         while True:
-            query = {"limit": str(limit)} | ({"continue": token} if token else {})
+            query = selection_of(kind) | {"limit": str(limit)}
+            if token:
+                query["continue"] = token
             request = Request("GET", kind.path, query)
             page = await self._read(request, Page[msgspec.Raw])
             objects = decoded(page.items, kind.type, request)
@@ -102,7 +104,7 @@ class Client:
         self, kind: Kind[T], resource_version: str, timeout_seconds: int
     ) -> AsyncGenerator[Sequence[WatchEvent[T]], None]:
         """See `ApiServer.watch`. Not opened again by itself: only its reader knows from where."""
-        query = {
+        query = selection_of(kind) | {
             "watch": "true",
             "resourceVersion": resource_version,
             "allowWatchBookmarks": "true",
@@ -122,9 +124,9 @@ class Client:
                 # watch is the only way to tell.
                 return
 
-    async def get(self, path: str, type: type[T]) -> T:
+    async def get(self, path: str, type: type[T], query: dict[str, str] | None = None) -> T:
         """See `ApiServer.get`."""
-        return await self._read(Request("GET", path), type)
+        return await self._read(Request("GET", path, query or {}), type)
 
     async def create(self, path: str, body: Any, *, dry_run: bool = False) -> Answer:
         """See `ApiServer.create`."""
@@ -148,10 +150,16 @@ class Client:
         return await self._write("PATCH", path, body, how.value, query, dry_run=dry_run)
 
     async def delete(
-        self, path: str, *, uid: str = "", grace_seconds: int | None = None, dry_run: bool = False
+        self,
+        path: str,
+        *,
+        uid: str = "",
+        version: str = "",
+        grace_seconds: int | None = None,
+        dry_run: bool = False,
     ) -> Answer:
         """See `ApiServer.delete`."""
-        options = delete_options(uid, grace_seconds, dry_run)
+        options = delete_options(uid, version, grace_seconds, dry_run)
         return await self._repeatedly(Request("DELETE", path, body=msgspec.json.encode(options)))
 
     async def evict(
@@ -163,7 +171,7 @@ class Client:
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"namespace": namespace, "name": name},
-            "deleteOptions": delete_options(uid, grace_seconds, dry_run),
+            "deleteOptions": delete_options(uid, "", grace_seconds, dry_run),
         }
         await self._write("POST", object_path(POD, pod, "eviction"), eviction)
 
@@ -262,6 +270,11 @@ class Client:
             raise failures.from_exception(request, self._transport.server, error) from error
 
 
+def selection_of(kind: Kind[Any]) -> dict[str, str]:
+    """Which objects of a kind are meant, as the server wants to be told."""
+    return {"labelSelector": kind.selector} if kind.selector else {}
+
+
 def decoded(raw: Iterable[msgspec.Raw], type: type[T], request: Request) -> Iterator[T]:
     """The objects of a page, one after the other."""
     decode = decoder_of(type).decode
@@ -277,11 +290,14 @@ def is_another(secret: Secret, rejected: Secret) -> bool:
     return (secret.header, secret.certificate) != (rejected.header, rejected.certificate)
 
 
-def delete_options(uid: str, grace_seconds: int | None, dry_run: bool) -> dict[str, Any]:
+def delete_options(
+    uid: str, version: str, grace_seconds: int | None, dry_run: bool
+) -> dict[str, Any]:
     """What to delete exactly, and how gently."""
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-    if uid:
-        options["preconditions"] = {"uid": uid}
+    preconditions = {"uid": uid, "resourceVersion": version}
+    if uid or version:
+        options["preconditions"] = {key: value for key, value in preconditions.items() if value}
     if grace_seconds is not None:
         options["gracePeriodSeconds"] = grace_seconds
     if dry_run:

@@ -93,8 +93,8 @@ class ApiServer(Protocol):
         """
         ...
 
-    async def get(self, path: str, type: type[T]) -> T:
-        """One object, or whatever else is at `path`."""
+    async def get(self, path: str, type: type[T], query: dict[str, str] | None = None) -> T:
+        """One object, or whatever else is at `path`; a `query` narrows a list down."""
         ...
 
     async def create(self, path: str, body: Any, *, dry_run: bool = False) -> Answer:
@@ -118,9 +118,19 @@ class ApiServer(Protocol):
         ...
 
     async def delete(
-        self, path: str, *, uid: str = "", grace_seconds: int | None = None, dry_run: bool = False
+        self,
+        path: str,
+        *,
+        uid: str = "",
+        version: str = "",
+        grace_seconds: int | None = None,
+        dry_run: bool = False,
     ) -> Answer:
-        """Delete an object; with a `uid`, only that very one, or it is a `Conflict`."""
+        """Delete an object.
+
+        With a `uid`, only that very one, with a `version`, only if nobody has changed it since;
+        otherwise it is a `Conflict`.
+        """
         ...
 
     async def evict(

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from difflib import get_close_matches
 from enum import StrEnum
-from types import NoneType
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -59,6 +59,8 @@ def _expectation(kind: Any) -> str | None:
     if get_origin(kind) is Annotated:
         metas = [each for each in get_args(kind) if isinstance(each, msgspec.Meta)]
         return next((f"expected {meta.description}" for meta in metas if meta.description), None)
+    if isinstance(kind, UnionType) or get_origin(kind) is Union:
+        return next(filter(None, map(_expectation, get_args(kind))), None)
     if get_origin(kind) is Literal:
         return f"expected one of {', '.join(get_args(kind))}"
     if isinstance(kind, type) and issubclass(kind, StrEnum):

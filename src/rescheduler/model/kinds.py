@@ -17,6 +17,8 @@ class Kind(Generic[T]):
     plural: str
     namespaced: bool
     type: type[T]
+    selector: str = ""
+    """Only objects with such labels, if given: the kind then stands for them alone."""
 
     @property
     def path(self) -> str:

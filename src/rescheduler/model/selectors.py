@@ -63,6 +63,24 @@ def parse_selector(text: str) -> LabelSelector:
     return LabelSelector(match_expressions=tuple(_requirements(text)))
 
 
+def selector_text(selector: LabelSelector) -> str:
+    """A selector as text, which the API server reads as well; `parse_selector` reads it back."""
+    pairs = [f"{key}={value}" for key, value in selector.match_labels.items()]
+    return ",".join([*pairs, *map(_requirement_text, selector.match_expressions)])
+
+
+def _requirement_text(requirement: Requirement) -> str:
+    match requirement.operator:
+        case "In" | "NotIn":
+            return (
+                f"{requirement.key} {requirement.operator.lower()} ({','.join(requirement.values)})"
+            )
+        case "DoesNotExist":
+            return f"!{requirement.key}"
+        case _:
+            return requirement.key
+
+
 def _requirements(text: str) -> Iterator[Requirement]:
     if not text.strip():
         return

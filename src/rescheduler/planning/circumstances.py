@@ -44,6 +44,8 @@ class InFlight:
 
     pod: str
     target: str
+    new_pod: str = ""
+    """Key of the pod that was made for it on the target, if there is one already."""
 
 
 @dataclass(frozen=True)

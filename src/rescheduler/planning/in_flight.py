@@ -11,12 +11,15 @@ from rescheduler.planning.circumstances import InFlight
 
 
 def with_arrivals(snapshot: Snapshot, in_flight: Sequence[InFlight]) -> Snapshot:
-    """The cluster with a stand-in on the target of every migration, which stays where it is."""
+    """The cluster with a stand-in on the target of every migration, which stays where it is.
+
+    None for those whose new pod is there already.
+    """
     row_of = {key: row for row, key in enumerate(snapshot.pods.keys)} if in_flight else {}
     arrivals = [
         (row_of[each.pod], snapshot.nodes.index[each.target])
         for each in in_flight
-        if each.pod in row_of and each.target in snapshot.nodes.index
+        if each.pod in row_of and each.target in snapshot.nodes.index and each.new_pod not in row_of
     ]
     if not arrivals:
         return snapshot

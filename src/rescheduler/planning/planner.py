@@ -27,6 +27,9 @@ from rescheduler.planning.strategies.cost_optimization import CostOptimization
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.settings import Policy
 
+SEARCHING = 0.6
+"""Of the time for a plan. The rest is for bringing moves into order and putting them into words."""
+
 
 def make_plan(
     snapshot: Snapshot,

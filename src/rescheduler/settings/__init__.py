@@ -7,6 +7,11 @@ strategies of other people there are, is handed in.
 """
 
 from rescheduler.settings.arguments import options_key
+from rescheduler.settings.migration import (
+    MigrationArguments,
+    MigrationOptions,
+    TemporaryBudget,
+)
 from rescheduler.settings.options import (
     Arguments,
     ConstraintRepairOptions,
@@ -15,7 +20,6 @@ from rescheduler.settings.options import (
     LoadBalancingOptions,
     LoadWeights,
     NodeMaintenanceOptions,
-    Options,
     PodSelector,
     Policy,
     SelectorExpression,
@@ -28,6 +32,7 @@ from rescheduler.settings.values import (
     Count,
     Limit,
     NodeLabel,
+    Options,
     Percent,
     Seconds,
     SecondsOrZero,
@@ -48,6 +53,8 @@ __all__ = [
     "Limit",
     "LoadBalancingOptions",
     "LoadWeights",
+    "MigrationArguments",
+    "MigrationOptions",
     "NodeLabel",
     "NodeMaintenanceOptions",
     "Options",
@@ -58,6 +65,7 @@ __all__ = [
     "SecondsOrZero",
     "SelectorExpression",
     "StrategyName",
+    "TemporaryBudget",
     "TopologySpreadOptions",
     "Weight",
     "limit_of",

@@ -11,8 +11,8 @@ from rescheduler.model.quantities import EXPECTED as EXPECTED_QUANTITY
 from rescheduler.model.quantities import BadQuantity, Quantity, nanos
 from rescheduler.model.resources import is_counted
 from rescheduler.model.selectors import BadSelector, parse_selector
-from rescheduler.settings.options import Arguments, Options, Policy, StrategyName
-from rescheduler.settings.values import Amount, Weight, custom_value
+from rescheduler.settings.options import Arguments, Policy, StrategyName
+from rescheduler.settings.values import Amount, Options, Weight, custom_value
 
 Plugins = Mapping[str, type]
 """Strategies that are not built in, by name: classes that may have `Options`."""

@@ -16,12 +16,14 @@ import msgspec
 from rescheduler.labels import MAINTENANCE
 from rescheduler.model.objects import LabelSelector, Requirement, ResourceList
 from rescheduler.model.resources import amounts_of, in_units
+from rescheduler.settings.migration import MigrationArguments, MigrationOptions
 from rescheduler.settings.values import (
     Amount,
     AtLeastOne,
     Count,
     Limit,
     NodeLabel,
+    Options,
     Percent,
     Seconds,
     SecondsOrZero,
@@ -46,10 +48,6 @@ class StrategyName(StrEnum):
     """Frees nodes, the expensive ones first."""
     DEFRAGMENTATION = "Defragmentation"
     """Makes room for pods of a given shape."""
-
-
-class Options(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A block of options; one that is not known is refused, for it is most likely misspelt."""
 
 
 class SelectorExpression(Requirement, frozen=True, forbid_unknown_fields=True):
@@ -239,6 +237,9 @@ class Arguments(Options, frozen=True):
     """With a higher percentage of nodes not ready, nothing is moved: what we see may be wrong. 0
     means that a single such node stops everything; at 100, nothing does."""
 
+    migration: MigrationArguments = MigrationArguments()
+    """How moves are carried out."""
+
     load_balancing: LoadBalancingOptions = LoadBalancingOptions()
     node_maintenance: NodeMaintenanceOptions = NodeMaintenanceOptions()
     topology_spread: TopologySpreadOptions = TopologySpreadOptions()
@@ -253,3 +254,8 @@ class Policy(Arguments, frozen=True):
     plugin_options: Mapping[str, Options] = {}
     """The options of strategies that are not built in, by the name of the strategy: of those that
     are enabled, and of those the file says something about."""
+
+    def migration_options(self) -> MigrationOptions:
+        """What the controller goes by."""
+        stated = msgspec.structs.asdict(self.migration)
+        return MigrationOptions(**stated, bare_pods=self.allow_bare_pods)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
 from rescheduler.model.selectors import BadSelector, parse_selector
@@ -29,6 +30,10 @@ _DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|us|µs|ns|h|m|s)", re.ASC
 _PERCENTAGE = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%", re.ASCII)
 # Products of percentages come out a trifle too small; a whole number must not be lost by that.
 _ROUNDING = 1e-6
+
+
+class Options(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A block of options; one that is not known is refused, for it is most likely misspelt."""
 
 
 class Seconds(float):

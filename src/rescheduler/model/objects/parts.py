@@ -52,6 +52,9 @@ class Annotations(Part):
     # Numbers if all is well; but a typing error in one must not make an object unreadable.
     move_cost: str = msgspec.field(default="", name="rescheduler.dev/move-cost")
     node_cost: str = msgspec.field(default="", name="rescheduler.dev/node-cost")
+    cordoned_for_maintenance: str = msgspec.field(
+        default="", name="rescheduler.dev/cordoned-for-maintenance"
+    )
     default_storage_class: str = msgspec.field(
         default="", name="storageclass.kubernetes.io/is-default-class"
     )

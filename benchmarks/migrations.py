@@ -1,0 +1,135 @@
+"""Move 200 pods of Deployments by handoff, 20 at a time, on a real control plane."""
+
+import asyncio
+import time
+from collections import Counter
+
+from benchmarks.figures import Figure, report
+from rescheduler.kube.authentication import Secret, fixed
+from rescheduler.kube.client import Client, ClientSettings
+from rescheduler.kube.credentials import Credentials
+from rescheduler.kube.port import Answer
+from rescheduler.kube.requests import Request
+from rescheduler.kube.store import LiveStore
+from rescheduler.migration.controller import Controller
+from rescheduler.migration.crd import CRD
+from rescheduler.migration.requests import migration_body, request
+from rescheduler.migration.watching import Watching
+from rescheduler.model.cluster import ClusterTables
+from rescheduler.settings import MigrationOptions
+from testcluster import TestCluster
+from testcluster.applying import apply
+from testcluster.builders import budget, deployment, node
+from testcluster.client import ApiError, JsonObject
+from testcluster.waiting import wait_until
+
+APPS, REPLICAS, IN_FLIGHT = 50, 4, 20
+COUNT = APPS * REPLICAS
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+MIGRATIONS = "/apis/rescheduler.dev/v1alpha1/migrations"
+QUIET_SECONDS = 5.0
+LONGEST_SECONDS = 600.0
+
+
+class CountingClient(Client):
+    """Counts every call but watches: reads, writes, and Events."""
+
+    calls: Counter[str] = Counter()
+
+    async def _once(self, request: Request) -> Answer:
+        if request.path.endswith("/events"):
+            self.calls["events"] += 1
+        else:
+            self.calls["reads" if request.is_read else "writes"] += 1
+        return await super()._once(request)
+
+
+def main() -> None:
+    with TestCluster() as cluster:
+        pods = fill(cluster)
+        asyncio.run(measure(cluster, pods))
+
+
+def fill(cluster: TestCluster) -> list[JsonObject]:
+    """Nodes, and Deployments whose budgets allow no eviction, all on one half of the nodes."""
+    client = cluster.client
+    client.create(CRDS, CRD)
+    apply(cluster, *[node(f"old-{number}", cpu="64") for number in range(4)])
+    for number in range(APPS):
+        key = f"bench/app-{number:02}"
+        apply(cluster, deployment(key, REPLICAS, "100m"), budget(key, min_available=REPLICAS))
+
+    def all_ready() -> list[JsonObject]:
+        pods: list[JsonObject] = client.get("/api/v1/namespaces/bench/pods")["items"]
+        ready = [pod for pod in pods if pod["status"].get("phase") == "Running"]
+        return ready if len(ready) == COUNT else []
+
+    pods = wait_until(all_ready, 120, "all pods run")
+    apply(cluster, *[node(f"new-{number}", cpu="64") for number in range(4)])
+    wait_until(lambda: is_served(cluster), what="Migrations are served")
+    return pods
+
+
+def is_served(cluster: TestCluster) -> bool:
+    try:
+        return cluster.client.exists(MIGRATIONS)
+    except ApiError:
+        return False
+
+
+async def all_finished(watching: Watching) -> None:
+    """Return when every migration has finished."""
+    deadline = time.perf_counter() + LONGEST_SECONDS
+    while sum(each.is_finished for each in watching.all_migrations()) < COUNT:
+        assert time.perf_counter() < deadline, "migrations take too long"
+        await asyncio.sleep(0.05)
+
+
+async def measure(cluster: TestCluster, pods: list[JsonObject]) -> None:
+    bearer = fixed(Secret(f"Bearer {cluster.admin_token}"))
+    credentials = Credentials(cluster.server, bearer, ca_file=str(cluster.ca_file), source="bench")
+    settings = ClientSettings(requests_per_second=10_000, burst=10_000)
+    options = MigrationOptions(
+        max_in_flight=IN_FLIGHT, max_per_node=IN_FLIGHT, max_per_namespace=IN_FLIGHT
+    )
+    async with CountingClient(credentials, settings) as server:
+        tables = ClusterTables()
+        store = LiveStore(server, tables)
+        store.start()
+        watching = Watching(server, store, tables)
+        running = asyncio.create_task(Controller(server, watching, options).run())
+        await store.synced()
+        await watching.synced()
+        server.calls.clear()
+        start, start_cpu = time.perf_counter(), time.process_time()
+        for number, pod in enumerate(pods):
+            key = f"bench/{pod['metadata']['name']}"
+            body = migration_body(key, pod["metadata"]["uid"], f"new-{number % 4}")
+            await request(server, body)
+        await all_finished(watching)
+        seconds, cpu = time.perf_counter() - start, time.process_time() - start_cpu
+        calls = Counter(server.calls)
+        outcomes = Counter(str(each.status.outcome) for each in watching.all_migrations())
+        assert outcomes == {"Landed": COUNT}, outcomes
+        await asyncio.sleep(QUIET_SECONDS)
+        quiet = server.calls["reads"] + server.calls["writes"]
+        await asyncio.sleep(QUIET_SECONDS)
+        polled = server.calls["reads"] + server.calls["writes"] - quiet
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await store.stop()
+    name = f"{COUNT} handoffs, {IN_FLIGHT} in flight"
+    report(
+        [
+            Figure(f"{name}: wall time", seconds, "s"),
+            Figure(f"{name}: CPU of the controller, each", cpu / COUNT * 1000, "ms"),
+            Figure(f"{name}: API writes besides Events, each", calls["writes"] / COUNT, "", 12),
+            Figure(f"{name}: API reads, each", calls["reads"] / COUNT, ""),
+            Figure(f"{name}: Events, each", calls["events"] / COUNT, ""),
+            Figure(f"{name}: API calls in 5 s of rest", polled, "", 0),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    main()

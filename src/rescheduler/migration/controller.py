@@ -1,0 +1,271 @@
+"""The controller: watches feed keys to a queue, workers ask the machine and do what it says.
+
+Nothing is remembered that could not be forgotten: kill it anywhere, start another, and that one
+goes on from what the API server has. Two at once do no harm either, because every write is
+refused unless it was decided for the newest version of its object.
+"""
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from msgspec.structs import replace as replaced
+
+from rescheduler.errors import (
+    Conflict,
+    Forbidden,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    ReschedulerError,
+)
+from rescheduler.kube.port import ApiServer
+from rescheduler.kube.store import cancel
+from rescheduler.migration.actions import Action, Ask, CreatePod, Forget, Record, Wait, Write
+from rescheduler.migration.events import Events
+from rescheduler.migration.hands import Hands, Reached, ignore
+from rescheduler.migration.interests import Interests, interests_of
+from rescheduler.migration.leftovers import Leftovers
+from rescheduler.migration.machine import decide, refused
+from rescheduler.migration.objects import Migration, Phase
+from rescheduler.migration.observation import Observation
+from rescheduler.migration.observer import Observer
+from rescheduler.migration.places import Places
+from rescheduler.migration.queue import WorkQueue
+from rescheduler.migration.watching import Watching
+from rescheduler.settings import MigrationOptions
+
+logger = logging.getLogger(__name__)
+
+# What only the cluster can answer: the next decision waits until a watch shows the answer.
+AWAITED = {"adopt", "evict", "delete-new", "create-budget", "delete-budget"}
+# If it shows nothing for so long, look again: the answer may have been lost.
+LOOK_AGAIN_SECONDS = 5.0
+# Far more than any migration takes in a row; then others have their turn.
+MOST_WRITES = 20
+# Someone else keeps changing the same objects: come back later.
+MOST_SURPRISES = 4
+
+
+class Work(NamedTuple):
+    """A key in the queue: a Migration to go on with, or an object that may be a leftover."""
+
+    kind: Literal["Migration", "Pod", "PodDisruptionBudget"]
+    key: str
+
+
+class Controller:
+    """Carries out the Migrations of a cluster. `run` it; `stop` lets it finish what it is at."""
+
+    def __init__(
+        self,
+        server: ApiServer,
+        watching: Watching,
+        options: MigrationOptions,
+        reached: Reached = ignore,
+    ) -> None:
+        self._watching = watching
+        self._places = Places(options)
+        self._interests = Interests()
+        self._queue: WorkQueue[Work] = WorkQueue()
+        self._events = Events(server)
+        self._observer = Observer(server, watching.tables, watching.migrations, watching.pods)
+        self._hands = Hands(server, watching.migrations, watching.pods, reached)
+        self._leftovers = Leftovers(server, self._observer, self._hands)
+        self._stopping = asyncio.Event()
+        self._workers: list[asyncio.Task[None]] = []
+
+    @property
+    def options(self) -> MigrationOptions:
+        """How moves are carried out."""
+        return self._places.options
+
+    @options.setter
+    def options(self, options: MigrationOptions) -> None:
+        self._places.options = options
+        self._start_more(self._places.next_to_start())
+
+    @property
+    def in_flight(self) -> int:
+        """How many migrations are in progress."""
+        return len(self._places)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any worker is still at work."""
+        return any(not worker.done() for worker in self._workers)
+
+    async def run(self) -> None:
+        """Carry out Migrations until cancelled, or until `stop` has been heeded."""
+        self._watching.subscribe(self._migration_changed, self._thing_changed, self._leftover)
+        watches = self._watching.start()
+        telling = asyncio.create_task(self._events.run())
+        try:
+            await self._watching.synced()
+            self._workers = [
+                asyncio.create_task(self._work(), name=f"migration worker {number}")
+                for number in range(self.options.workers)
+            ]
+            await self._stopping.wait()
+            await asyncio.gather(*self._workers)
+            await self._events.flush()
+        finally:
+            self._queue.close()
+            await cancel([*self._workers, telling, *watches])
+
+    def stop(self) -> None:
+        """Take up nothing new, and end when what is being written has been written.
+
+        Migrations stay where they are: all about them is in the API server.
+        """
+        self._stopping.set()
+
+    # ------------------------------------------------------------ what watches show
+
+    def _migration_changed(self, key: str, migration: Migration | None) -> None:
+        self._queue.add(Work("Migration", key))
+
+    def _thing_changed(self, kind: str, key: str) -> None:
+        for interested in self._interests.in_thing(kind, key):
+            self._queue.add(Work("Migration", interested))
+
+    def _leftover(self, kind: Literal["Pod", "PodDisruptionBudget"], key: str) -> None:
+        self._queue.add(Work(kind, key))
+
+    # ------------------------------------------------------------ workers
+
+    async def _work(self) -> None:
+        """Take key after key, until told to stop."""
+        while not self._stopping.is_set():
+            getting = asyncio.ensure_future(self._queue.get())
+            stopping = asyncio.ensure_future(self._stopping.wait())
+            try:
+                await asyncio.wait({getting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if getting.done():
+                    await self._handle(getting.result())
+            finally:
+                getting.cancel()
+                stopping.cancel()
+
+    async def _handle(self, work: Work) -> None:
+        try:
+            await self._turn(work)
+        except ReschedulerError as error:
+            seconds = self._queue.retry(work)
+            extra = {"key": work.key, "error": str(error), "wait": round(seconds, 2)}
+            # Where two controllers run, they keep being faster than each other.
+            level = logging.INFO if isinstance(error, Conflict) else logging.WARNING
+            logger.log(level, "Failed to go on with a migration, will try again", extra=extra)
+        except Exception:
+            logger.exception("Failed to go on with a migration", extra={"key": work.key})
+            self._queue.retry(work)
+        else:
+            self._queue.done(work)
+
+    async def _turn(self, work: Work) -> None:
+        if work.kind == "Pod":
+            await self._leftovers.look_at_pod(work.key)
+        elif work.kind == "PodDisruptionBudget":
+            await self._leftovers.look_at_budget(work.key)
+        else:
+            try:
+                await self._go_on(work.key)
+            finally:
+                migration = self._watching.migrations.get(work.key)
+                self._start_more(self._places.settle(work.key, migration))
+
+    def _start_more(self, keys: list[str]) -> None:
+        for key in keys:
+            self._queue.add(Work("Migration", key))
+
+    # ------------------------------------------------------------ one migration
+
+    async def _go_on(self, key: str) -> None:
+        """Do for a migration whatever can be done now."""
+        if self._places.still_waits(key):
+            return
+        surprises = 0
+        for _ in range(MOST_WRITES):
+            migration = await self._observer.migration(key, fresh=surprises > 0)
+            if migration is None:
+                self._forget(key)
+                return
+            try:
+                if not await self._next_step(migration, fresh=surprises > 0):
+                    return
+            except (Conflict, NotFound, OutcomeUnknown):
+                # It is not as it was seen, or nobody knows: look at it anew, then decide.
+                surprises += 1
+                if surprises == MOST_SURPRISES:
+                    raise
+            else:
+                surprises = 0
+        self._queue.add(Work("Migration", key))
+
+    async def _next_step(self, migration: Migration, *, fresh: bool) -> bool:
+        """Observe, decide, act; whether there may be more to do at once."""
+        o = await self._observe(migration, fresh=fresh)
+        action, o = await self._decide(o)
+        if isinstance(action, Wait):
+            await self._wait(action, o)
+            return False
+        await self._carry_out(action, o)
+        if action.name in AWAITED:
+            self._queue.add_after(Work("Migration", migration.key), LOOK_AGAIN_SECONDS)
+        return action.name not in AWAITED and not isinstance(action, Forget)
+
+    async def _observe(self, migration: Migration, *, fresh: bool) -> Observation:
+        o = await self._observer.observe(migration, self.options, fresh=fresh)
+        self._interests.set(migration.key, interests_of(o))
+        if migration.status.phase == Phase.PENDING and o.old is not None:
+            return replace(o, no_place=self._places.ask(o))
+        return o
+
+    async def _decide(self, o: Observation) -> tuple[Wait | Write, Observation]:
+        """Ask the machine, and the server what the machine wants to know."""
+        action: Action = decide(o)
+        while isinstance(action, Ask):
+            o = await self._observer.answer(action.question, o)
+            action = decide(o)
+        return action, o
+
+    async def _carry_out(self, action: Write, o: Observation) -> None:
+        try:
+            await self._hands.carry_out(action, o)
+        except (Refused, Forbidden) as error:
+            if not isinstance(action, CreatePod):
+                raise
+            action = refused(o, error.answer)
+            await self._hands.carry_out(action, o)
+        self._tell(action, o)
+
+    def _tell(self, action: Write, o: Observation) -> None:
+        migration = o.migration
+        extra = {
+            "migration": migration.key,
+            "action": action.name,
+            "pod": migration.pod_key,
+            "target": migration.spec.target_node,
+        }
+        if not isinstance(action, Record):
+            logger.debug("Carried out a step of a migration", extra=extra)
+            return
+        extra |= {"phase": str(action.status.phase), "step": str(action.status.step)}
+        logger.info("Moved a migration on", extra={**extra, "why": action.status.message})
+        if action.event:
+            self._events.tell(migration, action.event, action.status.message)
+
+    async def _wait(self, action: Wait, o: Observation) -> None:
+        """Say what is awaited, if it is worth telling, and look again in time."""
+        status = o.migration.status
+        if action.message and action.message != status.message:
+            told = Record("message", replaced(status, message=action.message))
+            await self._hands.carry_out(told, o)
+        if action.seconds is not None:
+            self._queue.add_after(Work("Migration", o.migration.key), action.seconds)
+
+    def _forget(self, key: str) -> None:
+        """A Migration was deleted: it leaves every queue, and what it has touched is put back."""
+        self._interests.forget(key)
+        self._queue.drop(Work("Migration", key))

@@ -1,0 +1,225 @@
+"""Evict: the old pod goes first, and its controller replaces it.
+
+For pods that cannot run twice, and for controllers that adopt nothing. There is no way back once
+the pod is evicted; so what follows is only watching where the replacement lands. It is found by
+its owner, its time and the version of its template: a StatefulSet gives it the old pod's name.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from rescheduler.labels import MIGRATION_ID, MIGRATION_NAME
+from rescheduler.migration import marks, progress
+from rescheduler.migration.actions import (
+    Action,
+    Ask,
+    CreateBudget,
+    DeleteBudget,
+    EvictPod,
+    PatchPod,
+    Question,
+    Wait,
+)
+from rescheduler.migration.copies import SUFFIX_LENGTH, suffix, template_hash
+from rescheduler.migration.diagnosis import why_not_ready
+from rescheduler.migration.objects import Migration, Mode, Outcome, Phase, Step
+from rescheduler.migration.observation import Observation, is_marked
+from rescheduler.migration.pods import MovingPod
+from rescheduler.migration.ways import reference_to
+
+LEAST_GRACE_SECONDS = 30
+
+
+def start(o: Observation) -> Action:
+    """Begin."""
+    assert o.old is not None
+    return progress.started(o, Mode.EVICT, Step.EVICTING, reference_to(o.old, o))
+
+
+def is_past_undoing(o: Observation) -> bool:
+    """Whether the old pod has been evicted, or at least is no longer there to stay."""
+    step = o.migration.status.step
+    return step == Step.LANDING or (step == Step.EVICTING and not o.has_old)
+
+
+def go_on(o: Observation) -> Action:
+    """The next thing to do before the old pod goes."""
+    assert o.old is not None
+    if not is_marked(o.old, o.migration):
+        return PatchPod("mark-old", o.old, marks.marking(o.old, o.migration, o.now))
+    return protect(o) or evict(o, o.old)
+
+
+def protect(o: Observation) -> Action | None:
+    """Make a budget for a Deployment that has none; None when there is nothing to wait for.
+
+    Never a second one: the server evicts no pod that two budgets protect.
+    """
+    wanted = o.options.deployment_coordination and o.workload is not None
+    if not wanted or o.budgets or o.workload is None or o.workload.deployment is None:
+        return None
+    if o.own_budget is None:
+        return CreateBudget("create-budget", temporary_budget(o))
+    if o.own_budget.status.observed_generation == 0:
+        return wait_or_fail(o, "the temporary disruption budget has not been looked at yet")
+    return None
+
+
+def evict(o: Observation, old: MovingPod) -> Action:
+    """Ask once more, and evict."""
+    answer = o.answers.eviction
+    if answer is None:
+        return Ask(Question.EVICTION)
+    if not answer.is_allowed:
+        return wait_or_fail(o, answer.text)
+    return EvictPod("evict", old, grace_of(old))
+
+
+def grace_of(pod: MovingPod) -> int:
+    """How long the pod has to stop: what it asks for, and never less than 30 seconds."""
+    return max(LEAST_GRACE_SECONDS, pod.spec.termination_grace_period_seconds or 0)
+
+
+def finish(o: Observation) -> Action:
+    """The old pod was evicted: find its replacement, and see where it lands."""
+    if o.migration.status.step == Step.EVICTING:
+        return progress.landing(o)
+    if o.old is not None:
+        # Its replacement may wait for it, too. It has been promised its time, but not more.
+        left = time_to_go(o, o.old)
+        if left > timedelta(0):
+            return Wait(left.total_seconds())
+        return progress.failed(o, f"pod {o.old.metadata.name} does not end on {o.old.node}")
+    if o.answers.candidates is None:
+        return Ask(Question.CANDIDATES)
+    new = replacement(o, o.answers.candidates)
+    if new is None:
+        return none_yet(o)
+    if not is_marked(new, o.migration):
+        claim = marks.claiming(new, o.migration, o.now)
+        return PatchPod("claim", new, claim)
+    if not new.is_ready and not new.is_over:
+        return not_ready_yet(o, new)
+    return tidy_up(o, new) or landed(o, new)
+
+
+def time_to_go(o: Observation, old: MovingPod) -> timedelta:
+    """How long a pod that was asked to go may still take: its grace, and a step's time on top."""
+    promised = old.metadata.deletion_timestamp
+    return (o.now if promised is None else promised) + o.timeout - o.now
+
+
+def replacement(o: Observation, candidates: tuple[MovingPod, ...]) -> MovingPod | None:
+    """The pod that took the old one's place: the one we claimed, else the likeliest."""
+    able = [pod for pod in candidates if may_replace(o, pod)]
+    target = o.migration.spec.target_node
+    return min(
+        able,
+        key=lambda pod: (not is_marked(pod, o.migration), pod.node != target, pod.metadata.name),
+        default=None,
+    )
+
+
+def may_replace(o: Observation, pod: MovingPod) -> bool:
+    """Whether a pod can be the replacement, whatever it is called."""
+    whose, since = o.migration.status.workload, progress.time_of(o.migration, progress.STARTED)
+    owner, made = pod.metadata.controller, pod.metadata.creation_timestamp
+    if whose is None or owner is None or owner.uid != whose.uid or made is None or since is None:
+        return False
+    claimed_by = pod.metadata.labels.get(MIGRATION_ID, o.migration.metadata.uid)
+    return (
+        pod.uid != o.migration.spec.pod.uid
+        and not pod.is_deleting
+        # The server keeps whole seconds.
+        and made >= since.replace(microsecond=0)
+        and claimed_by == o.migration.metadata.uid
+        and template_hash(pod.metadata.labels) == whose.template_hash
+    )
+
+
+def none_yet(o: Observation) -> Action:
+    """Wait for a replacement, but not for ever."""
+    left = o.step_ends - o.now
+    if left > timedelta(0):
+        return Wait(left.total_seconds())
+    if (budget := o.own_budget) is not None:
+        return DeleteBudget("delete-budget", budget.metadata.key, budget.metadata.uid)
+    seconds = o.timeout.total_seconds()
+    return progress.failed(o, f"no replacement within {seconds:.0f}s after the eviction")
+
+
+def not_ready_yet(o: Observation, new: MovingPod) -> Action:
+    """Wait until the replacement is Ready, but not for ever: then leave it to its controller."""
+    left = o.step_ends - o.now
+    if left > timedelta(0):
+        return Wait(left.total_seconds())
+    if (tidying := tidy_up(o, new)) is not None:
+        return tidying
+    seconds = o.timeout.total_seconds()
+    name = new.metadata.name
+    return progress.failed(
+        o, f"replacement {name} not Ready after {seconds:.0f}s: {why_not_ready(new)}"
+    )
+
+
+def tidy_up(o: Observation, new: MovingPod) -> Action | None:
+    """End what was temporary; None when nothing is left."""
+    if o.own_budget is not None:
+        delay = timedelta(seconds=o.options.cleanup_delay_seconds)
+        left = (new.ready_since or o.now) + delay - o.now
+        if new.is_ready and left > timedelta(0):
+            return Wait(left.total_seconds())
+        metadata = o.own_budget.metadata
+        return DeleteBudget("delete-budget", metadata.key, metadata.uid)
+    if marks.is_in_progress(new):
+        return PatchPod("complete", new, marks.completing())
+    return None
+
+
+def landed(o: Observation, new: MovingPod) -> Action:
+    """Tell where the replacement is."""
+    name, target = new.metadata.name, o.migration.spec.target_node
+    if new.node == target:
+        return progress.completed(o, Outcome.LANDED, new.node, f"{name} serves on {new.node}")
+    if new.node == o.migration.status.source_node:
+        message = f"{name} came back to {new.node} instead of {target}"
+        return progress.completed(o, Outcome.CAME_BACK, new.node, message)
+    message = f"{name} landed on {new.node} instead of {target}"
+    return progress.completed(o, Outcome.ELSEWHERE, new.node, message)
+
+
+def wait_or_fail(o: Observation, text: str) -> Action:
+    """Wait until the pod may be evicted, but not for ever."""
+    left = o.step_ends - o.now
+    if left <= timedelta(0):
+        seconds = o.timeout.total_seconds()
+        message = f"not evicted after {seconds:.0f}s: {text}"
+        return progress.undoing(o, message, Phase.PENDING, counts=True)
+    return Wait(left.total_seconds(), f"waits: {text}")
+
+
+def budget_name(migration: Migration) -> str:
+    """The name of a migration's temporary budget: the same each time, so there is only one."""
+    return f"rescheduler-{suffix(migration.metadata.uid, 0, 2 * SUFFIX_LENGTH)}"
+
+
+def temporary_budget(o: Observation) -> dict[str, Any]:
+    """A budget for the pods of the workload that says whose it is."""
+    assert o.workload is not None
+    options = o.options.temporary_budget
+    limit: dict[str, Any] = {"maxUnavailable": options.max_unavailable}
+    if options.min_available is not None:
+        limit = {"minAvailable": options.min_available}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {
+            "name": budget_name(o.migration),
+            "namespace": o.migration.metadata.namespace,
+            "labels": {MIGRATION_ID: o.migration.metadata.uid},
+            "annotations": {MIGRATION_NAME: o.migration.metadata.name},
+        },
+        "spec": {"selector": msgspec.to_builtins(o.workload.selector), **limit},
+    }

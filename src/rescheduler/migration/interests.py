@@ -1,0 +1,82 @@
+"""Which migrations want to hear of which objects."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Set
+
+from rescheduler.migration.copies import new_pod_name
+from rescheduler.migration.objects import Migration, Phase, Step
+from rescheduler.migration.observation import Observation
+
+Thing = tuple[str, str]
+"""A kind of object and its key; or a kind of place and its name."""
+
+MARKED_POD, ANY_POD, POD_IN = "MarkedPod", "Pod", "PodIn"
+BUDGET_IN = "PodDisruptionBudgetIn"
+
+
+class Interests:
+    """Things, and who waits for them to change."""
+
+    def __init__(self) -> None:
+        self._of_key: dict[str, Set[Thing]] = {}
+        self._keys_by_thing: defaultdict[Thing, set[str]] = defaultdict(set)
+
+    def set(self, key: str, things: Iterable[Thing]) -> None:
+        """What a migration is interested in from now on."""
+        wanted = frozenset(things)
+        had = self._of_key.get(key, frozenset())
+        for thing in had - wanted:
+            self._drop(thing, key)
+        for thing in wanted - had:
+            self._keys_by_thing[thing].add(key)
+        self._of_key[key] = wanted
+
+    def forget(self, key: str) -> None:
+        """It is gone."""
+        for thing in self._of_key.pop(key, frozenset()):
+            self._drop(thing, key)
+
+    def in_thing(self, kind: str, key: str) -> list[str]:
+        """Who wants to hear of it."""
+        return list(self._keys_by_thing.get((kind, key), ()))
+
+    def _drop(self, thing: Thing, key: str) -> None:
+        keys = self._keys_by_thing[thing]
+        keys.discard(key)
+        if not keys:
+            del self._keys_by_thing[thing]
+
+
+def interests_of(o: Observation) -> list[Thing]:
+    """What can change the next decision about a migration.
+
+    Pods of a migration in progress are marked and have a watch of their own. All other pods are
+    only of interest before that, and after an eviction.
+    """
+    migration = o.migration
+    if migration.is_finished:
+        return []
+    namespace = migration.metadata.namespace
+    things = [
+        (MARKED_POD, migration.pod_key),
+        ("Node", migration.spec.target_node),
+        (BUDGET_IN, namespace),
+    ]
+    if name := new_pod_name(migration):
+        things.append((MARKED_POD, f"{namespace}/{name}"))
+    if migration.status.phase == Phase.PENDING:
+        things.append((ANY_POD, migration.pod_key))
+    if migration.status.step == Step.LANDING:
+        things.append((POD_IN, namespace))
+    return things + workload_things(o, migration)
+
+
+def workload_things(o: Observation, migration: Migration) -> list[Thing]:
+    """The workload and the Deployment above it."""
+    if o.workload is None:
+        return []
+    namespace = migration.metadata.namespace
+    things = [(o.workload.kind, f"{namespace}/{o.workload.owner.metadata.name}")]
+    if o.workload.deployment is not None:
+        things.append(("Deployment", f"{namespace}/{o.workload.deployment.metadata.name}"))
+    return things

@@ -1,0 +1,238 @@
+"""Look at the cluster for one migration: what watches show, and what only the server can say.
+
+What a watch shows may be a moment old. That is good enough to act on, for every write names the
+version it was decided for. But that a watch does *not* show something is no proof, so absence is
+always asked for.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from rescheduler.errors import EvictionRefused, NotFound, Refused
+from rescheduler.kube.port import ApiServer, collection_path, object_path
+from rescheduler.labels import MIGRATION_ID
+from rescheduler.migration.actions import Question
+from rescheduler.migration.copies import new_pod_name
+from rescheduler.migration.eviction import budget_name
+from rescheduler.migration.newest import Newest
+from rescheduler.migration.objects import MIGRATION, Migration
+from rescheduler.migration.observation import EvictionAnswer, Observation
+from rescheduler.migration.pods import MovingPod
+from rescheduler.migration.templates import Service
+from rescheduler.migration.workloads import Workloads
+from rescheduler.model.cluster import ClusterTables
+from rescheduler.model.kinds import BUDGET, CLAIM, NODE, POD, STATEFUL_SET, Kind
+from rescheduler.model.objects import LabelSelector, Node, Page, PodDisruptionBudget
+from rescheduler.model.selectors import selector_text, selects
+from rescheduler.settings import MigrationOptions
+
+T = TypeVar("T")
+
+SERVICE = Kind("Service", "v1", "services", True, Service)
+SINGLE_WRITER = {"ReadWriteOnce", "ReadWriteOncePod"}
+JOB_UID = "batch.kubernetes.io/controller-uid"
+
+
+def utc_now() -> datetime:
+    """The time."""
+    return datetime.now(UTC)
+
+
+class Observer:
+    """Makes observations, and finds the answers to the machine's questions."""
+
+    def __init__(
+        self,
+        server: ApiServer,
+        tables: ClusterTables,
+        migrations: Newest[Migration],
+        pods: Newest[MovingPod],
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._server = server
+        self._tables = tables
+        self._migrations = migrations
+        self._pods = pods
+        self._workloads = Workloads(server, tables)
+        self.clock = clock
+
+    async def migration(self, key: str, *, fresh: bool = False) -> Migration | None:
+        """A Migration, or None if there is none."""
+        known = None if fresh else self._migrations.get(key)
+        if known is not None:
+            return known
+        return await self._read(self._migrations, MIGRATION, key, Migration)
+
+    async def observe(
+        self, migration: Migration, options: MigrationOptions, *, fresh: bool = False
+    ) -> Observation:
+        """The cluster as this migration sees it; `fresh` asks the server for its pods.
+
+        One that has finished sees nothing any more.
+        """
+        if migration.is_finished:
+            return Observation(self.clock(), migration, options)
+        old = await self._old_pod(migration, fresh)
+        reference = old.metadata.controller if old is not None else migration.status.workload
+        workload = None
+        if reference is not None:
+            namespace = migration.metadata.namespace
+            workload = await self._workloads.get(
+                namespace, reference.kind, reference.name, reference.uid
+            )
+        return Observation(
+            now=self.clock(),
+            migration=migration,
+            options=options,
+            old=old,
+            new=await self._new_pod(migration, fresh),
+            workload=workload,
+            target=await self._node(migration.spec.target_node),
+            budgets=self._budgets_of(old, migration) if old is not None else (),
+            own_budget=self._own_budget(migration),
+            has_single_writer_volume=old is not None and self._has_single_writer_volume(old),
+        )
+
+    async def answer(self, question: Question, o: Observation) -> Observation:
+        """The observation with the answer to a question in it."""
+        match question:
+            case Question.SIBLINGS:
+                answers = replace(o.answers, siblings=await self._siblings(o))
+            case Question.EVICTION:
+                answers = replace(o.answers, eviction=await self._eviction(o))
+            case Question.SERVICES:
+                namespace = o.migration.metadata.namespace
+                services = await self._list(SERVICE, Service, namespace, "")
+                answers = replace(o.answers, services=services)
+            case Question.CANDIDATES:
+                answers = replace(o.answers, candidates=await self._candidates(o))
+        return replace(o, answers=answers)
+
+    # ------------------------------------------------------------ pods
+
+    async def pod(self, key: str, *, fresh: bool = False) -> MovingPod | None:
+        """A pod, or None if there is none."""
+        known = None if fresh else self._pods.get(key)
+        if known is not None:
+            return known
+        return await self._read(self._pods, POD, key, MovingPod)
+
+    async def _old_pod(self, migration: Migration, fresh: bool) -> MovingPod | None:
+        pod = await self.pod(migration.pod_key, fresh=fresh)
+        return pod if pod is not None and pod.uid == migration.spec.pod.uid else None
+
+    async def _new_pod(self, migration: Migration, fresh: bool) -> MovingPod | None:
+        name = new_pod_name(migration)
+        if not name:
+            return None
+        return await self.pod(f"{migration.metadata.namespace}/{name}", fresh=fresh)
+
+    async def _read(self, newest: Newest[T], kind: Kind[Any], key: str, type: type[T]) -> T | None:
+        newest.forget(key)
+        try:
+            found = await self._server.get(object_path(kind, key), type)
+        except NotFound:
+            return None
+        newest.see(found)
+        return found
+
+    async def _node(self, name: str) -> Node | None:
+        known = self._tables.nodes.get(name)
+        if known is not None:
+            return known
+        try:
+            return await self._server.get(object_path(NODE, name), Node)
+        except NotFound:
+            return None
+
+    def _has_single_writer_volume(self, pod: MovingPod) -> bool:
+        for volume in pod.spec.volumes:
+            if volume.persistent_volume_claim is not None:
+                name = volume.persistent_volume_claim.claim_name
+                claim = self._tables.of(CLAIM).get(f"{pod.metadata.namespace}/{name}")
+                if claim is None or SINGLE_WRITER.intersection(claim.spec.access_modes):
+                    return True
+        return False
+
+    # ------------------------------------------------------------ budgets
+
+    def _budgets_of(self, pod: MovingPod, migration: Migration) -> tuple[PodDisruptionBudget, ...]:
+        """All budgets that protect a pod, except the one we made for this migration."""
+        budgets: dict[str, PodDisruptionBudget] = self._tables.of(BUDGET).by_key()
+        return tuple(
+            budget
+            for budget in budgets.values()
+            if budget.metadata.namespace == pod.metadata.namespace
+            and selects(budget.spec.selector, pod.metadata.labels)
+            and budget.metadata.labels.get(MIGRATION_ID) != migration.metadata.uid
+        )
+
+    def _own_budget(self, migration: Migration) -> PodDisruptionBudget | None:
+        key = f"{migration.metadata.namespace}/{budget_name(migration)}"
+        budget: PodDisruptionBudget | None = self._tables.of(BUDGET).get(key)
+        return budget
+
+    async def _eviction(self, o: Observation) -> EvictionAnswer:
+        """Ask for the old pod's eviction without meaning it."""
+        assert o.old is not None
+        try:
+            await self._server.evict(o.old.key, uid=o.old.uid, dry_run=True)
+        except EvictionRefused as error:
+            return EvictionAnswer(False, by_budget=True, text=error.answer)
+        except Refused as error:
+            return EvictionAnswer(False, text=f"eviction refused: {error.answer}")
+        return EvictionAnswer(True)
+
+    # ------------------------------------------------------------ other pods
+
+    async def _siblings(self, o: Observation) -> tuple[MovingPod, ...]:
+        """The pods that the workload has or is about to adopt."""
+        assert o.workload is not None
+        text = selector_text(o.workload.selector)
+        found = await self._list(POD, MovingPod, o.migration.metadata.namespace, text)
+        owner = o.workload.owner.metadata.uid
+        return tuple(pod for pod in found if controller_uid(pod) in ("", owner))
+
+    async def _candidates(self, o: Observation) -> tuple[MovingPod, ...]:
+        """The pods of the old pod's controller."""
+        workload = o.migration.status.workload
+        if workload is None:
+            return ()
+        text = self._selection(o)
+        found = await self._list(POD, MovingPod, o.migration.metadata.namespace, text)
+        return tuple(pod for pod in found if controller_uid(pod) == workload.uid)
+
+    def _selection(self, o: Observation) -> str:
+        """Labels that narrow down the list of a controller's pods, if we know any."""
+        workload = o.migration.status.workload
+        if o.workload is not None:
+            return selector_text(o.workload.selector)
+        if workload is not None and workload.kind == "Job":
+            return f"{JOB_UID}={workload.uid}"
+        if workload is not None and workload.kind == "StatefulSet":
+            key = f"{o.migration.metadata.namespace}/{workload.name}"
+            found = self._tables.of(STATEFUL_SET).get(key)
+            selector: LabelSelector | None = found.spec.selector if found is not None else None
+            return selector_text(selector) if selector is not None else ""
+        return ""
+
+    async def _list(
+        self, kind: Kind[Any], type: type[T], namespace: str, labels: str
+    ) -> tuple[T, ...]:
+        query = {"labelSelector": labels} if labels else {}
+        path = collection_path(kind, namespace)
+        page: Page[T] = await self._server.get(path, page_of(type), query)
+        return tuple(page.items)
+
+
+def page_of(type: Any) -> Any:
+    """The type of a list of such objects."""
+    return Page[type]
+
+
+def controller_uid(pod: MovingPod) -> str:
+    """The uid of a pod's controller, or nothing."""
+    owner = pod.metadata.controller
+    return owner.uid if owner is not None else ""

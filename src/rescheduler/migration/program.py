@@ -1,0 +1,102 @@
+"""Everything that runs together: the cluster's store, the controller, and the rounds."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+
+from rescheduler.kube.port import ApiServer
+from rescheduler.kube.store import LiveStore, cancel
+from rescheduler.migration.controller import Controller
+from rescheduler.migration.rounds import Rounds
+from rescheduler.migration.watching import CrdMissing, Watching
+from rescheduler.model.cluster import ClusterTables
+from rescheduler.planning.strategies.strategy import Strategy
+from rescheduler.settings import Policy
+
+logger = logging.getLogger(__name__)
+
+# Less than the 30 s that Kubernetes gives a pod to stop.
+STOP_SECONDS = 20.0
+
+
+class Program:
+    """The whole rescheduler for one cluster. `run` it; `stop` ends it in good order."""
+
+    def __init__(
+        self,
+        server: ApiServer,
+        policy: Policy,
+        *,
+        strategies: Mapping[str, type[Strategy]] = {},
+        dry_run: bool = False,
+    ) -> None:
+        tables = ClusterTables()
+        self._dry_run = dry_run
+        self._store = LiveStore(server, tables)
+        self._watching = Watching(server, self._store, tables)
+        self.controller = Controller(server, self._watching, policy.migration_options())
+        self.rounds = Rounds(
+            server, self._store, self._watching, policy, strategies=strategies, dry_run=dry_run
+        )
+        self._stopping = asyncio.Event()
+
+    @property
+    def policy(self) -> Policy:
+        """What is improved, and how."""
+        return self.rounds.policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self.rounds.policy = policy
+        self.controller.options = policy.migration_options()
+        self.rounds.soon()
+
+    def stop(self) -> None:
+        """End soon: finish what is being written, and leave the rest in the API server."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Watch, plan and migrate until stopped, or until something only a person can mend."""
+        self._store.start()
+        parts = [self._look()] if self._dry_run else [self.controller.run(), self._plan()]
+        tasks = [asyncio.create_task(part) for part in parts]
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await self._store.synced()
+            await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()
+            await self._wind_up(tasks)
+        finally:
+            stopping.cancel()
+            await cancel(tasks)
+            await self._store.stop()
+
+    async def _wind_up(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Plan nothing more, and let the workers finish what they are at."""
+        self.controller.stop()
+        if not self._dry_run:
+            tasks[-1].cancel()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STOP_SECONDS):
+                    await asyncio.gather(tasks[0], return_exceptions=True)
+        parked = {"in_flight": self.controller.in_flight}
+        logger.info("Stopped; migrations in flight stay parked in the API server", extra=parked)
+
+    async def _plan(self) -> None:
+        await self._store.synced()
+        await self._watching.synced()
+        await self.rounds.run()
+
+    async def _look(self) -> None:
+        """Plan without migrating; Migrations are only remembered if there are any."""
+        watches = self._watching.start()
+        try:
+            with suppress(CrdMissing):
+                await self._watching.synced()
+            await self._store.synced()
+            await self.rounds.run()
+        finally:
+            await cancel(watches)

@@ -1,0 +1,238 @@
+"""What the tests of migrations share: a corner of the cluster of their own, and a controller."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from rescheduler.kube.client import Client
+from rescheduler.kube.store import LiveStore
+from rescheduler.migration.controller import Controller
+from rescheduler.migration.hands import Reached, ignore
+from rescheduler.migration.watching import Watching
+from rescheduler.model.cluster import ClusterTables
+from rescheduler.settings import MigrationOptions, Seconds
+from testcluster import TestCluster
+from testcluster.applying import apply
+from testcluster.builders import deployment, node
+from testcluster.client import ApiError, JsonObject
+from testcluster.client import Client as OutsideClient
+from tests.kube.support import QUICK_CLIENT, QUICK_WATCH, credentials, eventually
+
+MIGRATIONS = "/apis/rescheduler.dev/v1alpha1/namespaces/{}/migrations"
+FINISHED = ("Completed", "Failed", "Cancelled")
+ID = "scheduler.alpha.kubernetes.io/migration-id"
+STATUS = "scheduler.alpha.kubernetes.io/migration-status"
+COST = "controller.kubernetes.io/pod-deletion-cost"
+TEST_LABEL = "rescheduler-test"
+
+# Retries at once, so that a test of them does not wait.
+QUICK_OPTIONS = MigrationOptions(retry_delay_seconds=Seconds(0.05), timeout_seconds=Seconds(30))
+
+
+def client_for(cluster: TestCluster, server: str | None = None) -> Client:
+    """The client under test, connected to the server or to something in front of it."""
+    if server is not None:
+        return Client(credentials(server, cluster.admin_token), QUICK_CLIENT)
+    connection = credentials(cluster.server, cluster.admin_token, cluster.ca_file)
+    return Client(connection, QUICK_CLIENT)
+
+
+@asynccontextmanager
+async def controller_on(
+    cluster: TestCluster,
+    options: MigrationOptions = QUICK_OPTIONS,
+    reached: Reached = ignore,
+    server: str | None = None,
+) -> AsyncIterator[Controller]:
+    """A controller that carries out the cluster's Migrations while the block runs."""
+    async with client_for(cluster, server) as client:
+        tables = ClusterTables()
+        store = LiveStore(client, tables, settings=QUICK_WATCH)
+        store.start()
+        watching = Watching(client, store, tables, QUICK_WATCH)
+        controller = Controller(client, watching, options, reached)
+        running = asyncio.create_task(controller.run())
+        try:
+            await store.synced()
+            yield controller
+            if running.done():
+                running.result()
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await store.stop()
+
+
+class Corner:
+    """A namespace, and nodes that only its pods may use."""
+
+    def __init__(self, cluster: TestCluster, namespace: str) -> None:
+        self.cluster = cluster
+        self.namespace = namespace
+        self.outside: OutsideClient = cluster.client
+        self.nodes: list[str] = []
+
+    # ------------------------------------------------------------ making things
+
+    def add_nodes(self, *names: str, **options: Any) -> list[str]:
+        """Nodes of this corner, by short names."""
+        made = [f"{self.namespace}-{name}" for name in names]
+        labels = {TEST_LABEL: self.namespace, **options.pop("labels", {})}
+        apply(self.cluster, *[node(name, labels=labels, **options) for name in made])
+        self.nodes += made
+        return made
+
+    def here(self, **template: Any) -> dict[str, Any]:
+        """A pod template that stays on this corner's nodes."""
+        return {"nodeSelector": {TEST_LABEL: self.namespace}, **template}
+
+    def deploy(
+        self,
+        name: str,
+        replicas: int,
+        template: dict[str, Any] | None = None,
+        **spec: Any,
+    ) -> list[JsonObject]:
+        """A Deployment whose pods are all Ready, on nodes that make them so; returns these."""
+        template = self.here(**(template or {}))
+        made = deployment(f"{self.namespace}/{name}", replicas, "100m", template=template, **spec)
+        apply(self.cluster, made)
+        return self.wait_ready(name, replicas)
+
+    def wait_ready(self, app: str, count: int) -> list[JsonObject]:
+        """The pods of an app, when so many are Ready."""
+        from testcluster.waiting import wait_until
+
+        def ready() -> list[JsonObject]:
+            pods = [pod for pod in self.pods(app) if is_ready(pod)]
+            return pods if len(pods) == count else []
+
+        return wait_until(ready, 40, f"{count} pods of {app} are Ready")
+
+    def migrate(self, pod: JsonObject, target: str, /, name: str = "", **spec: Any) -> str:
+        """Ask for a pod to be moved; returns the Migration's name."""
+        metadata = pod["metadata"]
+        name = name or f"move-{metadata['name']}"
+        body = {
+            "apiVersion": "rescheduler.dev/v1alpha1",
+            "kind": "Migration",
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {
+                "pod": {"name": metadata["name"], "uid": metadata["uid"]},
+                "targetNode": target,
+                **spec,
+            },
+        }
+        self.outside.create(MIGRATIONS.format(self.namespace), body)
+        return name
+
+    # ------------------------------------------------------------ looking at things
+
+    def path(self, plural: str, name: str = "") -> str:
+        """Where an object of this namespace is."""
+        groups = {
+            "pods": "/api/v1",
+            "services": "/api/v1",
+            "events": "/api/v1",
+            "replicationcontrollers": "/api/v1",
+            "resourcequotas": "/api/v1",
+            "poddisruptionbudgets": "/apis/policy/v1",
+            "migrations": "/apis/rescheduler.dev/v1alpha1",
+        }
+        base = f"{groups.get(plural, '/apis/apps/v1')}/namespaces/{self.namespace}/{plural}"
+        return f"{base}/{name}" if name else base
+
+    def all(self, plural: str, labels: str = "") -> list[JsonObject]:
+        """All objects of a kind in this namespace."""
+        query = f"?labelSelector={labels}" if labels else ""
+        items: list[JsonObject] = self.outside.get(self.path(plural) + query)["items"]
+        return items
+
+    def pods(self, app: str = "") -> list[JsonObject]:
+        """The pods of an app, or all."""
+        return self.all("pods", f"app={app}" if app else "")
+
+    def pod(self, name: str) -> JsonObject | None:
+        """One pod, if it is there."""
+        return self.get("pods", name)
+
+    def get(self, plural: str, name: str) -> JsonObject | None:
+        """One object, if it is there."""
+        try:
+            return self.outside.get(self.path(plural, name))
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def status(self, migration: str) -> JsonObject:
+        """A Migration's status."""
+        status: JsonObject = self.outside.get(self.path("migrations", migration))["status"]
+        return status
+
+    def replica_set(self) -> JsonObject:
+        """The one ReplicaSet of this namespace."""
+        (found,) = self.all("replicasets")
+        return found
+
+    def leftovers(self) -> list[str]:
+        """Everything that carries a mark it should not carry any more."""
+        found = []
+        for pod in self.pods():
+            metadata = pod["metadata"]
+            if "deletionTimestamp" in metadata:
+                continue
+            notes = metadata.get("annotations", {})
+            is_marked = metadata.get("labels", {}).get(STATUS) == "in-progress"
+            if is_marked or notes.get(COST) == "-2147483647":
+                found.append(f"pod {metadata['name']}")
+            if "rescheduler.dev/previous-deletion-cost" in notes:
+                found.append(f"cost of {metadata['name']}")
+        found += [
+            f"budget {budget['metadata']['name']}"
+            for budget in self.all("poddisruptionbudgets")
+            if ID in budget["metadata"].get("labels", {})
+        ]
+        return found
+
+    # ------------------------------------------------------------ waiting
+
+    async def finished(self, *migrations: str, timeout: float = 20) -> list[JsonObject]:
+        """The statuses of Migrations when they have finished."""
+        await eventually(
+            lambda: all(self.status(name).get("phase") in FINISHED for name in migrations),
+            f"{', '.join(migrations)} finished",
+            timeout,
+            every_seconds=0.005 * len(migrations) + 0.02,
+        )
+        return [self.status(name) for name in migrations]
+
+    async def until(
+        self,
+        condition: Callable[[], object],
+        what: str = "",
+        timeout: float = 30,
+        every: float = 0.05,
+    ) -> None:
+        """Wait until something is true."""
+        await eventually(condition, what, timeout, every)
+
+
+def is_ready(pod: JsonObject) -> bool:
+    """Whether a pod serves."""
+    if pod["metadata"].get("deletionTimestamp"):
+        return False
+    conditions = pod.get("status", {}).get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def node_of(pod: JsonObject) -> str:
+    """Where a pod is."""
+    name: str = pod["spec"].get("nodeName", "")
+    return name
+
+
+def other_node(corner: Corner, pod: JsonObject) -> str:
+    """A node of the corner where the pod is not."""
+    return next(name for name in corner.nodes if name != node_of(pod))

@@ -1,0 +1,231 @@
+"""The commands that move pods, as people start them."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rescheduler.cli import run
+from testcluster.applying import apply
+from testcluster.builders import budget
+from testcluster.waiting import wait_until
+from tests.conftest import FreshCluster
+from tests.migration.support import Corner, is_ready, node_of, other_node
+
+MAINTENANCE = "scheduler.alpha.kubernetes.io/maintenance"
+POLICY = "reschedulingInterval: 1s\nenabledStrategies: [NodeMaintenance]\n"
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def start(corner: Corner, tmp_path: Path) -> Iterator[Start]:
+    """Start a command on the cluster; its output goes to a file, and it ends with the test."""
+    started = []
+
+    def start_command(*arguments: str | Path) -> "subprocess.Popen[bytes]":
+        program = Path(sys.executable).with_name("rescheduler")
+        kubeconfig = f"--kubeconfig={corner.cluster.kubeconfig}"
+        with (tmp_path / "output").open("ab") as output:
+            process = subprocess.Popen(
+                [program, *map(str, arguments), kubeconfig], stdout=output, stderr=output
+            )
+        started.append(process)
+        return process
+
+    yield start_command
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Callable[[], str]:
+    return lambda: (tmp_path / "output").read_text() if (tmp_path / "output").exists() else ""
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY)
+    return file
+
+
+def label(corner: Corner, node: str, value: str | None) -> None:
+    corner.outside.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {MAINTENANCE: value}}})
+
+
+def is_cordoned(corner: Corner, node: str) -> bool:
+    spec = corner.outside.get(f"/api/v1/nodes/{node}")["spec"]
+    return bool(spec.get("unschedulable"))
+
+
+def test_run_empties_a_node_under_maintenance_and_opens_it_again(
+    corner: Corner, start: Start, policy: Path, output: Callable[[], str]
+) -> None:
+    corner.add_nodes("a", "b")
+    pods = corner.deploy("web", 3)
+    busy = node_of(pods[0])
+    process = start("run", "--policy", policy)
+    wait_until(lambda: "Finished a round" in output(), 30, "it runs")
+    assert "Nothing to move" in output()
+    label(corner, busy, "true")
+    wait_until(lambda: is_cordoned(corner, busy), 20, "the node is cordoned")
+    wait_until(
+        lambda: all(node_of(pod) != busy for pod in corner.pods("web")), 40, "the node is empty"
+    )
+    corner.wait_ready("web", 3)
+    label(corner, busy, None)
+    wait_until(lambda: not is_cordoned(corner, busy), 20, "the node is open again")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    assert "Stopped" in output()
+
+
+def test_run_leaves_a_node_cordoned_that_someone_else_cordoned(
+    corner: Corner, start: Start, policy: Path, output: Callable[[], str]
+) -> None:
+    mine, other = corner.add_nodes("mine", "other")
+    corner.outside.patch(f"/api/v1/nodes/{mine}", {"spec": {"unschedulable": True}})
+    label(corner, mine, "true")
+    label(corner, other, "true")
+    start("run", "--policy", policy)
+    wait_until(lambda: is_cordoned(corner, other), 30, "the other is cordoned")
+    label(corner, mine, None)
+    label(corner, other, None)
+    wait_until(lambda: not is_cordoned(corner, other), 20, "the other is open again")
+    assert is_cordoned(corner, mine)
+
+
+def test_a_dry_run_changes_nothing(
+    corner: Corner, start: Start, policy: Path, output: Callable[[], str]
+) -> None:
+    corner.add_nodes("a", "b")
+    (pod,) = corner.deploy("web", 1)
+    label(corner, node_of(pod), "true")
+    start("run", "--dry-run", "--policy", policy)
+    wait_until(lambda: "Would have asked for a move" in output(), 30, "it has planned")
+    label(corner, node_of(pod), None)
+    assert not is_cordoned(corner, node_of(pod))
+    assert corner.all("migrations") == []
+    assert corner.pods("web")[0]["metadata"]["uid"] == pod["metadata"]["uid"]
+
+
+def test_a_changed_policy_is_taken_over_and_a_bad_one_refused(
+    start: Start, policy: Path, output: Callable[[], str]
+) -> None:
+    process = start("run", "--dry-run", "--policy", policy)
+    wait_until(lambda: "Finished a round" in output(), 30, "it runs")
+    policy.write_text("reschedulingInterval: soon\n")
+    wait_until(lambda: "Refused a new policy and kept the old one" in output(), 20)
+    assert "reschedulingInterval" in output()
+    policy.write_text(POLICY + "maxReschedulePods: 3\n")
+    wait_until(lambda: "Took over a new policy" in output(), 20)
+    before = output().count("Took over a new policy")
+    process.send_signal(signal.SIGHUP)
+    wait_until(lambda: output().count("Took over a new policy") > before, 20, "SIGHUP reloads")
+
+
+def test_move_carries_out_one_move_and_says_how_it_ended(
+    corner: Corner, start: Start, output: Callable[[], str]
+) -> None:
+    corner.add_nodes("a", "b")
+    (pod,) = corner.deploy("web", 1)
+    target = other_node(corner, pod)
+    key = f"{corner.namespace}/{pod['metadata']['name']}"
+    assert start("move", key, "--to", target, "--here").wait(40) == 0
+    assert "Completed" in output()
+    (new,) = corner.pods("web")
+    assert node_of(new) == target
+
+
+@pytest.mark.parametrize(
+    ("to", "expected"), [("nowhere", "there is no such node"), ("", "is there already")]
+)
+def test_move_says_what_is_wrong_with_a_target(
+    corner: Corner, capfd: pytest.CaptureFixture[str], to: str, expected: str
+) -> None:
+    corner.add_nodes("a")
+    (pod,) = corner.deploy("web", 1)
+    key = f"{corner.namespace}/{pod['metadata']['name']}"
+    config = f"--kubeconfig={corner.cluster.kubeconfig}"
+    assert run("rescheduler", ["move", key, "--to", to or node_of(pod), config]) == 2
+    error = capfd.readouterr().err
+    assert expected in error
+    assert "Traceback" not in error
+
+
+def test_drain_empties_a_node_whose_budgets_allow_no_eviction(
+    corner: Corner, start: Start, output: Callable[[], str]
+) -> None:
+    (first,) = corner.add_nodes("a")
+    corner.deploy("web", 3)
+    apply(corner.cluster, budget(f"{corner.namespace}/web", min_available=3))
+    corner.add_nodes("b", "c")
+    assert start("drain", first, "--here").wait(60) == 0, output()
+    assert f"node {first} is empty" in output()
+    assert not [pod for pod in corner.pods() if node_of(pod) == first]
+    assert sum(map(is_ready, corner.pods("web"))) == 3
+
+
+def test_drain_says_what_stays_and_why(
+    corner: Corner, start: Start, output: Callable[[], str]
+) -> None:
+    (first,) = corner.add_nodes("a")
+    corner.deploy("web", 1)
+    corner.deploy("pinned", 1, {"nodeSelector": {"kubernetes.io/hostname": first}})
+    corner.add_nodes("b")
+    assert start("drain", first, "--here").wait(60) == 1
+    assert f"stays: {corner.namespace}/pinned" in output()
+    assert [pod["metadata"]["labels"]["app"] for pod in corner.pods() if node_of(pod) == first] == [
+        "pinned"
+    ]
+
+
+@pytest.mark.parametrize("cancels", [True, False])
+def test_ctrl_c_leaves_migrations_running_or_cancels_them(
+    corner: Corner, start: Start, output: Callable[[], str], cancels: bool
+) -> None:
+    corner.add_nodes("a")
+    (pod,) = corner.deploy("web", 1)
+    (target,) = corner.add_nodes("b")
+    key = f"{corner.namespace}/{pod['metadata']['name']}"
+    more = ["--cancel-on-interrupt"] if cancels else []
+    process = start("move", key, "--to", target, "--wait", *more)
+    wait_until(lambda: "waits for its turn" in output(), 30, "it follows the migration")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) in (1, 130)
+    assert "Traceback" not in output()
+    assert bool(corner.all("migrations")) is not cancels
+    assert ("Cancelled 1 migration" if cancels else "Left running") in output()
+
+
+def test_ctrl_c_undoes_what_was_carried_out_here(
+    corner: Corner, start: Start, output: Callable[[], str]
+) -> None:
+    corner.add_nodes("a")
+    (pod,) = corner.deploy("web", 1)
+    (target,) = corner.add_nodes("b", managed=False)
+    key = f"{corner.namespace}/{pod['metadata']['name']}"
+    process = start("move", key, "--to", target, "--here", "--cancel-on-interrupt")
+    wait_until(lambda: len(corner.pods("web")) == 2, 30, "the new pod is there")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) in (1, 130)
+    assert corner.all("migrations") == []
+    assert corner.leftovers() == []
+    assert is_ready(corner.outside.get(corner.path("pods", pod["metadata"]["name"])))
+
+
+def test_a_missing_crd_is_told_with_the_way_to_install_it(
+    fresh_cluster: FreshCluster, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cluster = fresh_cluster(controllers=False, scheduler=False, kwok=False)
+    config = f"--kubeconfig={cluster.kubeconfig}"
+    for arguments in (["run"], ["move", "a/b", "--to", "c"], ["drain", "a"]):
+        assert run("rescheduler", [*arguments, config]) == 2
+        error = capfd.readouterr().err
+        assert "rescheduler crds | kubectl apply -f -" in error
+        assert "Traceback" not in error

@@ -1,0 +1,106 @@
+"""Between the controller and the server everything goes wrong at random; nothing comes of it."""
+
+from random import Random
+
+from aiohttp import web
+
+from rescheduler.settings import MigrationOptions, Seconds
+from testcluster.applying import apply
+from testcluster.builders import budget, deployment
+from tests.kube.faultproxy import (
+    Fault,
+    FaultProxy,
+    answer_with,
+    cut_after,
+    cut_at_once,
+    delay,
+    error_event,
+    is_watch,
+    is_write,
+    lose_answer,
+)
+from tests.migration.support import Corner, controller_on, is_ready, node_of
+from tests.migration.watcher import Watcher
+
+APPS, REPLICAS, WAVES = 25, 2, 4
+PATIENT = MigrationOptions(
+    max_per_node=20,
+    max_retries=50,
+    retry_delay_seconds=Seconds(0.05),
+    timeout_seconds=Seconds(60),
+)
+CONFLICT = '{"kind":"Status","code":409,"reason":"Conflict","message":"it has been modified"}'
+WRITE_FAULTS = (
+    cut_at_once,
+    lose_answer,
+    delay(0.2),
+    answer_with(409, CONFLICT),
+    answer_with(429),
+    answer_with(500),
+)
+READ_FAULTS = (cut_at_once, cut_after(40), delay(0.2), answer_with(429), answer_with(500))
+WATCH_FAULTS = (cut_at_once, cut_after(2000), error_event(410), error_event(500))
+ONE_IN = 8
+
+
+class Chaos:
+    """Lets one request in so many fail, in some way that fits it. Events get through or not."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self.struck = 0
+
+    def __call__(self, request: web.Request) -> Fault | None:
+        if self._random.randrange(ONE_IN):
+            return None
+        self.struck += 1
+        if is_watch(request):
+            return self._random.choice(WATCH_FAULTS)
+        return self._random.choice(WRITE_FAULTS if is_write(request) else READ_FAULTS)
+
+
+async def test_two_hundred_migrations_survive_every_fault_of_the_network(corner: Corner) -> None:
+    places = corner.add_nodes("a", cpu="16")
+    apps = [f"app-{number:02}" for number in range(APPS)]
+    for app in apps:
+        key = f"{corner.namespace}/{app}"
+        made = deployment(key, REPLICAS, "100m", template=corner.here())
+        apply(corner.cluster, made, budget(key, min_available=REPLICAS))
+    count = APPS * REPLICAS
+    await corner.until(lambda: sum(map(is_ready, corner.pods())) == count, timeout=60)
+    places += corner.add_nodes("b", cpu="16")
+    chaos = Chaos(seed=7)
+    async with FaultProxy(corner.cluster.server, str(corner.cluster.ca_file)) as proxy:
+        with Watcher(corner.cluster, corner.namespace) as watcher:
+            async with controller_on(corner.cluster, PATIENT, server=proxy.url):
+                proxy.chaos = chaos
+                for wave in range(WAVES):
+                    await move_all(corner, places[(wave + 1) % 2], f"wave-{wave}")
+                proxy.chaos = None
+                await corner.until(lambda: not corner.leftovers(), "nothing is left behind", 40)
+            await corner.until(lambda: len(corner.pods()) == count, "the old pods are gone")
+    statuses = [each["status"] for each in corner.all("migrations")]
+    assert len(statuses) == count * WAVES
+    assert {(each["phase"], each["outcome"]) for each in statuses} == {("Completed", "Landed")}
+    assert {node_of(pod) for pod in corner.pods()} == {places[0]}
+    assert {app: watcher.fewest[app] for app in apps} == dict.fromkeys(apps, REPLICAS)
+    assert max(watcher.most[app] for app in apps) <= REPLICAS + 1
+    assert watcher.problems == []
+    assert chaos.struck > count
+
+
+async def move_all(corner: Corner, target: str, wave: str) -> None:
+    """Move every pod to the target, and wait until all are there."""
+    names = [
+        corner.migrate(pod, target, f"{wave}-{pod['metadata']['name']}")
+        for pod in corner.pods()
+        if is_ready(pod)
+    ]
+
+    def all_finished() -> bool:
+        phases = {
+            each["metadata"]["name"]: each["status"]["phase"] for each in corner.all("migrations")
+        }
+        return all(phases[name] == "Completed" for name in names)
+
+    await corner.until(all_finished, f"{wave} is over", 120, every=0.5)

@@ -1,0 +1,245 @@
+"""Pods are moved by handoff, from every kind of workload that adopts pods."""
+
+from typing import Any
+
+import msgspec
+
+from testcluster.applying import apply
+from testcluster.builders import budget, replicaset
+from testcluster.client import JsonObject
+from tests.migration.support import (
+    COST,
+    ID,
+    QUICK_OPTIONS,
+    STATUS,
+    Corner,
+    controller_on,
+    is_ready,
+    node_of,
+    other_node,
+)
+from tests.migration.watcher import Watcher
+
+PREFIX = "scheduler.alpha.kubernetes.io/"
+
+
+async def moved(corner: Corner, pod: JsonObject, target: str, /, **spec: Any) -> JsonObject:
+    """Move a pod, and return the new one."""
+    async with controller_on(corner.cluster):
+        name = corner.migrate(pod, target, **spec)
+        (status,) = await corner.finished(name)
+    assert (status["phase"], status["outcome"]) == ("Completed", "Landed"), status
+    assert corner.pod(pod["metadata"]["name"]) is None
+    new = corner.pod(status["newPod"])
+    assert new is not None
+    assert node_of(new) == target
+    assert corner.leftovers() == []
+    return new
+
+
+async def test_a_pod_that_no_eviction_can_move_is_moved_without_a_gap(corner: Corner) -> None:
+    corner.add_nodes("a", "b", "c")
+    pods = corner.deploy("web", 3)
+    apply(corner.cluster, budget(f"{corner.namespace}/web", min_available=3))
+    with Watcher(corner.cluster, corner.namespace) as watcher:
+        new = await moved(corner, pods[0], other_node(corner, pods[0]))
+    assert new["metadata"]["ownerReferences"][0]["kind"] == "ReplicaSet"
+    assert len(corner.pods("web")) == 3
+    assert (watcher.fewest["web"], watcher.most["web"]) == (3, 4)
+
+
+async def test_both_pods_say_what_is_happening_to_them(corner: Corner) -> None:
+    corner.add_nodes("a", "b")
+    (old,) = corner.deploy("web", 1)
+    async with controller_on(corner.cluster):
+        name = corner.migrate(old, other_node(corner, old), strategy="NodeMaintenance")
+        (status,) = await corner.finished(name)
+        await corner.until(lambda: "MigrationCompleted" in reasons(corner, "Pod"), "Events")
+    new = corner.pod(status["newPod"])
+    assert new is not None
+    labels, notes = new["metadata"]["labels"], new["metadata"]["annotations"]
+    migration = corner.get("migrations", f"move-{old['metadata']['name']}")
+    assert migration is not None
+    assert labels[ID] == migration["metadata"]["uid"]
+    assert labels[STATUS] == "completed"
+    assert labels[PREFIX + "migrated-from"] == node_of(old)
+    assert labels[PREFIX + "migration-reason"] == "NodeMaintenance"
+    assert notes[PREFIX + "original-pod"] == old["metadata"]["uid"]
+    assert notes[PREFIX + "original-pod-name"] == old["metadata"]["name"]
+    assert notes[PREFIX + "migration-time"].endswith("Z")
+    told = {"MigrationStarted", "NewPodCreated", "NewPodReady", "MigrationCompleted"}
+    assert reasons(corner, "Migration") == reasons(corner, "Pod") == told
+
+
+def reasons(corner: Corner, kind: str) -> set[str]:
+    return {
+        event["reason"]
+        for event in corner.all("events")
+        if event["involvedObject"]["kind"] == kind
+        and event.get("source", {}).get("component") == "rescheduler"
+    }
+
+
+async def test_a_deployment_is_not_edited_and_no_rollout_starts(corner: Corner) -> None:
+    corner.add_nodes("a", "b")
+    pods = corner.deploy("web", 2)
+    before = corner.get("deployments", "web")
+    assert before is not None
+    await moved(corner, pods[0], other_node(corner, pods[0]))
+    after = corner.get("deployments", "web")
+    assert after is not None
+    assert after["metadata"]["generation"] == before["metadata"]["generation"]
+    assert len(corner.all("replicasets")) == 1
+
+
+async def test_minimum_ready_seconds_pass_before_the_old_pod_goes(corner: Corner) -> None:
+    corner.add_nodes("a", "b")
+    (old,) = corner.deploy("web", 1, minReadySeconds=2)
+    new = await moved(corner, old, other_node(corner, old))
+    migration = corner.get("migrations", f"move-{old['metadata']['name']}")
+    assert migration is not None
+    times = {each["type"]: each for each in migration["status"]["conditions"]}
+    ready = next(each for each in new["status"]["conditions"] if each["type"] == "Ready")
+    handed_over = times["NewPodReady"]["lastTransitionTime"]
+    assert seconds_between(ready["lastTransitionTime"], handed_over) >= 2
+
+
+def seconds_between(earlier: str, later: str) -> float:
+    from datetime import datetime
+
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
+
+
+async def test_a_plain_replicaset_gets_its_label_back_at_the_handover(corner: Corner) -> None:
+    """The label that no Service selects by is withheld: the new pod serves from the start."""
+    corner.add_nodes("a", "b")
+    labels = {"app": "web", "tier": "front"}
+    made = replicaset(f"{corner.namespace}/web", 2, "100m", labels=labels, template=corner.here())
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web", "namespace": corner.namespace},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+    }
+    apply(corner.cluster, made, service)
+    pods = corner.wait_ready("web", 2)
+    with Watcher(corner.cluster, corner.namespace) as watcher:
+        new = await moved(corner, pods[0], other_node(corner, pods[0]))
+    # The watcher counts by the Service's label: the new pod was there before the old one went.
+    assert (watcher.fewest["web"], watcher.most["web"]) == (2, 3)
+    assert new["metadata"]["labels"]["tier"] == "front"
+    assert len(corner.pods("web")) == 2
+
+
+async def test_a_replication_controllers_pod_is_handed_over(corner: Corner) -> None:
+    corner.add_nodes("a", "b")
+    labels = {"app": "web", "track": "stable"}
+    template = {"metadata": {"labels": labels}, "spec": replication_spec(corner)}
+    made = {
+        "apiVersion": "v1",
+        "kind": "ReplicationController",
+        "metadata": {"name": "web", "namespace": corner.namespace},
+        "spec": {"replicas": 2, "selector": labels, "template": template},
+    }
+    apply(corner.cluster, made)
+    pods = corner.wait_ready("web", 2)
+    with Watcher(corner.cluster, corner.namespace) as watcher:
+        new = await moved(corner, pods[0], other_node(corner, pods[0]))
+    assert new["metadata"]["ownerReferences"][0]["kind"] == "ReplicationController"
+    assert len(corner.pods("web")) == 2
+    assert watcher.fewest.get("web", 2) >= 1
+
+
+def replication_spec(corner: Corner) -> JsonObject:
+    return {"containers": [{"name": "app", "image": "x"}], **corner.here()}
+
+
+async def test_the_pods_own_needs_about_nodes_are_kept(corner: Corner) -> None:
+    """The target does not satisfy them: the scheduler refuses the new pod, as it should."""
+    corner.add_nodes("a", labels={"disk": "fast"})
+    needs = {
+        "nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]},
+            {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["faster"]}]},
+        ]
+    }
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": needs}}
+    (old,) = corner.deploy("web", 1, {"affinity": affinity})
+    (slow,) = corner.add_nodes("slow", labels={"disk": "slow"})
+    once = msgspec.structs.replace(QUICK_OPTIONS, max_retries=0)
+    async with controller_on(corner.cluster, once):
+        name = corner.migrate(old, slow)
+        (status,) = await corner.finished(name)
+        assert status["phase"] == "Failed"
+        assert "node affinity" in status["message"]
+    (fast,) = corner.add_nodes("faster", labels={"disk": "faster"})
+    await moved(corner, old, fast, name="again")
+
+
+async def test_a_deletion_cost_that_the_user_gave_is_put_back(corner: Corner) -> None:
+    corner.add_nodes("a", "b")
+    (old,) = corner.deploy("web", 1)
+    path = corner.path("pods", old["metadata"]["name"])
+    corner.outside.patch(path, {"metadata": {"annotations": {COST: "100"}}})
+    seen: list[str] = []
+    paused: list[bool] = []
+
+    def pause_after_lowering(point: str, key: str) -> None:
+        if point == "after-lower-cost" and not paused:
+            paused.append(True)
+            seen.append(corner.outside.get(path)["metadata"]["annotations"][COST])
+            migration = corner.path("migrations", key.partition("/")[2])
+            corner.outside.patch(migration, {"spec": {"paused": True}})
+            # The controller must hear of it before it goes on: it would be past undoing.
+            corner.outside.patch(path, {"metadata": {"annotations": {"note": "changed"}}})
+            new = corner.outside.get(migration)["status"]["newPod"]
+            touched = {"metadata": {"annotations": {"note": "changed"}}}
+            corner.outside.patch(corner.path("pods", new), touched)
+
+    async with controller_on(corner.cluster, reached=pause_after_lowering):
+        name = corner.migrate(old, other_node(corner, old))
+        await corner.until(
+            lambda: corner.status(name).get("phase") == "Pending" and paused, "it is paused"
+        )
+    assert seen == ["-2147483647"]
+    found = corner.pod(old["metadata"]["name"])
+    assert found is not None
+    assert found["metadata"]["annotations"] == {COST: "100", "note": "changed"}
+    assert corner.leftovers() == []
+
+
+async def test_nothing_is_handed_over_while_another_pod_is_not_ready(corner: Corner) -> None:
+    """A workload deletes pods that are not Ready first: it would be the wrong one."""
+    corner.add_nodes("a", "b")
+    pods = corner.deploy("web", 2)
+    sick = pods[1]["metadata"]["name"]
+    set_ready(corner, sick, "False")
+    async with controller_on(corner.cluster):
+        name = corner.migrate(pods[0], other_node(corner, pods[0]))
+        await corner.until(
+            lambda: "is not Ready" in corner.status(name).get("message", ""), "it waits"
+        )
+        assert corner.pod(pods[0]["metadata"]["name"]) is not None
+        set_ready(corner, sick, "True")
+        (status,) = await corner.finished(name)
+    assert status["outcome"] == "Landed"
+    assert corner.pod(sick) is not None
+
+
+def set_ready(corner: Corner, name: str, status: str) -> None:
+    path = corner.path("pods", name)
+    conditions = corner.outside.get(path)["status"]["conditions"]
+    for condition in conditions:
+        if condition["type"] == "Ready":
+            condition["status"] = status
+    corner.outside.patch(f"{path}/status", {"status": {"conditions": conditions}})
+
+
+async def test_a_handoff_passes_two_budgets_that_no_eviction_could(corner: Corner) -> None:
+    corner.add_nodes("a", "b")
+    pods = corner.deploy("web", 2)
+    key = f"{corner.namespace}/web"
+    apply(corner.cluster, budget(key, min_available=2))
+    apply(corner.cluster, budget(f"{key}-too", max_unavailable=0, selector={"app": "web"}))
+    await moved(corner, pods[0], other_node(corner, pods[0]))
+    assert sum(map(is_ready, corner.pods("web"))) == 2
