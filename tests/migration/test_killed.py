@@ -89,16 +89,21 @@ def run_killed(corner: Corner, all_cases: list[Case], target: str) -> dict[str, 
     last = controller(corner.cluster)
     try:
         names = [case.migration for case in all_cases]
-        wait_until(
-            lambda: all(corner.status(name).get("finishedAt") for name in names),
-            40,
-            "all migrations finished",
-        )
+        try:
+            wait_until(lambda: not unfinished(corner, names), 40, "all migrations finished")
+        except AssertionError as error:
+            error.add_note(f"{unfinished(corner, names)}")
+            raise
         wait_until(lambda: not corner.leftovers(), 20, "nothing is left behind")
     finally:
         last.kill()
         last.communicate()
     return {name: corner.status(name) for name in names}
+
+
+def unfinished(corner: Corner, names: list[str]) -> dict[str, JsonObject]:
+    statuses = {name: corner.status(name) for name in names}
+    return {name: status for name, status in statuses.items() if "finishedAt" not in status}
 
 
 @pytest.fixture

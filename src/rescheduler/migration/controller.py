@@ -42,6 +42,9 @@ logger = logging.getLogger(__name__)
 AWAITED = {"adopt", "evict", "delete-new", "create-budget", "delete-budget"}
 # If it shows nothing for so long, look again: the answer may have been lost.
 LOOK_AGAIN_SECONDS = 5.0
+# A migration in progress is looked at so often even if no watch shows anything. Mostly that costs
+# no call, and it keeps a change that was missed from holding up anything for long.
+RESYNC_SECONDS = 15.0
 # Far more than any migration takes in a row; then others have their turn.
 MOST_WRITES = 20
 # Someone else keeps changing the same objects: come back later.
@@ -262,8 +265,11 @@ class Controller:
         if action.message and action.message != status.message:
             told = Record("message", replaced(status, message=action.message))
             await self._hands.carry_out(told, o)
-        if action.seconds is not None:
-            self._queue.add_after(Work("Migration", o.migration.key), action.seconds)
+        seconds = [] if action.seconds is None else [action.seconds]
+        if o.migration.is_in_progress:
+            seconds.append(RESYNC_SECONDS)
+        if seconds:
+            self._queue.add_after(Work("Migration", o.migration.key), min(seconds))
 
     def _forget(self, key: str) -> None:
         """A Migration was deleted: it leaves every queue, and what it has touched is put back."""
