@@ -18,7 +18,7 @@ from rescheduler.planning.search.steps import Step
 from rescheduler.planning.strategies.constraint_repair import BROKEN
 
 # Pods are looked for on the nodes with most to gain; those further down have less.
-_NODES_LOOKED_AT = 16
+_NODES_LOOKED_AT = 8
 # Gains this close to the best count as equal, and then the pod of lower priority goes.
 _ABOUT_AS_GOOD = 0.95
 # Of the objective: not worth a search.
