@@ -24,7 +24,7 @@ from tests.planning.exact.puzzles import (
     generate_puzzle,
 )
 
-PLANNING_TIMEOUT = "1s"
+PLANNING_TIMEOUT = "5s"
 _SAME = 1e-6
 
 

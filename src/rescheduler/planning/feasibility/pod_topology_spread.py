@@ -62,7 +62,7 @@ class _Spread:
         """Pods beyond the allowed difference in all, in one domain, and all in such domains."""
         counts = counts[self.counted_domains]
         is_short = len(counts) < (self.constraint.min_domains or 1)
-        fewest = 0 if is_short else int(counts.min(initial=0))
+        fewest = 0 if is_short else int(counts.min())
         beyond = np.maximum(counts - fewest - self.constraint.max_skew, 0)
         in_such = int(counts[beyond > 0].sum())
         return int(beyond.sum()), int(beyond.max(initial=0)), in_such
