@@ -5,9 +5,9 @@ waits for room that another one takes up. Such an end is no fair measure of a pl
 """
 
 from collections.abc import Iterator
-from copy import deepcopy
+from itertools import product
 
-from tests.planning.exact.puzzles import Counts, Puzzle
+from tests.planning.exact.puzzles import Counts, Puzzle, moved
 from tests.planning.feasibility.draw import Draw
 
 _TRIED = 50
@@ -20,14 +20,12 @@ def has_order(puzzle: Puzzle, end: Counts) -> bool:
 
 
 def _gets_there(puzzle: Puzzle, end: Counts, draw: Draw) -> bool:
-    counts = deepcopy(puzzle.start)
+    counts = puzzle.start
     while counts != end:
         steps = list(_steps(puzzle, counts, end))
         if not steps:
             return False
-        row, source, target = draw.one(steps)
-        counts[row][source] -= 1
-        counts[row][target] += 1
+        counts = moved(counts, *draw.one(steps))
     return True
 
 
@@ -35,6 +33,7 @@ def _steps(puzzle: Puzzle, counts: Counts, end: Counts) -> Iterator[tuple[int, i
     for row in range(len(puzzle.workloads)):
         here, there = counts[row], end[row]
         sources = [number for number, count in enumerate(here) if count > there[number]]
-        for target in (number for number, count in enumerate(here) if count < there[number]):
-            if puzzle.accepts(counts, row, target):
-                yield from ((row, source, target) for source in sources)
+        targets = [number for number, count in enumerate(here) if count < there[number]]
+        for source, target in product(sources, targets):
+            if puzzle.allows(counts, row, source, target):
+                yield row, source, target

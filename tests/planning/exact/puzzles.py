@@ -157,6 +157,13 @@ class Puzzle:
             and self._spread_is_fine(counts, row, machine)
         )
 
+    def allows(self, counts: Counts, row: int, source: int, target: int) -> bool:
+        """Whether a pod may be handed over: welcome beside its old self, and all well after."""
+        if not self.accepts(counts, row, target):
+            return False
+        max_skew = self.workloads[row].max_skew
+        return max_skew is None or self.skew(moved(counts, row, source, target), row) <= max_skew
+
     def _company_is_fine(self, counts: Counts, workload: Workload, machine: int) -> bool:
         for row, other in enumerate(self.workloads):
             if not counts[row][machine]:
@@ -198,9 +205,7 @@ class Puzzle:
                 for row, workload in enumerate(self.workloads)
                 for number in range(len(self.machines))
                 if counts[row][number]
-                and not self._company_is_fine(
-                    self._without_one(counts, row, number), workload, number
-                )
+                and not self._company_is_fine(_fewer(counts, row, number), workload, number)
             ),
             *(
                 f"{workload.name} is not spread"
@@ -216,11 +221,6 @@ class Puzzle:
             for numbers in self.spread_zones(self.workloads[row])
         ]
         return max(present) - min(present)
-
-    def _without_one(self, counts: Counts, row: int, machine: int) -> Counts:
-        fewer = [*counts[row]]
-        fewer[machine] -= 1
-        return [*counts[:row], fewer, *counts[row + 1 :]]
 
     @cached_property
     def digest(self) -> str:
@@ -244,6 +244,20 @@ class Puzzle:
             for row, workload in enumerate(self.workloads)
             for number in range(len(workload.on))
         }
+
+
+def moved(counts: Counts, row: int, source: int, target: int) -> Counts:
+    """The counts after one pod of a workload has moved."""
+    changed = _fewer(counts, row, source)
+    changed[row][target] += 1
+    return changed
+
+
+def _fewer(counts: Counts, row: int, machine: int) -> Counts:
+    """The counts without one pod of a workload on a node."""
+    changed = [*counts[:row], [*counts[row]], *counts[row + 1 :]]
+    changed[row][machine] -= 1
+    return changed
 
 
 # ---------------------------------------------------------------- as Kubernetes objects

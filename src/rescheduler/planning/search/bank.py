@@ -143,11 +143,12 @@ class Bank:
             other, node = int(templates[index]), int(nodes[index])
             elsewhere = self._available()
             elsewhere[node] = False
-            if len(self.fitting(other, elsewhere)):
-                return self._trade(template, other, node)
+            if len(self.fitting(other, elsewhere)) and self._trade(template, other, node):
+                return other
         first = int(order[0])
-        if self._size[templates[first]] < self._size[template]:
-            return self._trade(template, int(templates[first]), int(nodes[first]))
+        other, node = int(templates[first]), int(nodes[first])
+        if self._size[other] < self._size[template] and self._trade(template, other, node):
+            return other
         return None
 
     def _replaceable(self, template: int) -> npt.NDArray[np.int64]:
@@ -163,9 +164,10 @@ class Bank:
         good &= conflicts.counts[conflicts.row_of[template]][nodes] == 0
         return np.flatnonzero(good)
 
-    def _trade(self, template: int, other: int, node: int) -> int | None:
+    def _trade(self, template: int, other: int, node: int) -> bool:
+        """Put a pod in the place of another, unless a rule forbids it."""
         self._eject(other, node)
         if self.insert(template, node):
-            return other
+            return True
         self.insert(other, node)
-        return None
+        return False
