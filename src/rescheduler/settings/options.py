@@ -258,4 +258,4 @@ class Policy(Arguments, frozen=True):
     def migration_options(self) -> MigrationOptions:
         """What the controller goes by."""
         stated = msgspec.structs.asdict(self.migration)
-        return MigrationOptions(**stated, bare_pods=self.allow_bare_pods)
+        return MigrationOptions(**{**stated, "bare_pods": self.allow_bare_pods})

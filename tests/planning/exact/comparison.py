@@ -24,7 +24,7 @@ from tests.planning.exact.puzzles import (
     moved,
 )
 
-PLANNING_TIMEOUT = "2s"
+PLANNING_TIMEOUT = "5s"
 _SAME = 1e-6
 
 
