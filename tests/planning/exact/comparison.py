@@ -24,6 +24,7 @@ from tests.planning.exact.puzzles import (
     moved,
 )
 
+# What a policy has that says nothing of it.
 PLANNING_TIMEOUT = "5s"
 _SAME = 1e-6
 
