@@ -166,8 +166,12 @@ class Bank:
 
     def _trade(self, template: int, other: int, node: int) -> bool:
         """Put a pod in the place of another, unless a rule forbids it."""
+        length = len(self._placement.journal)
         self._eject(other, node)
         if self.insert(template, node):
             return True
-        self.insert(other, node)
+        self._placement.rewind(length)
+        self._pods[other] -= 1
+        if not self._pods[other]:
+            del self._pods[other]
         return False
