@@ -17,6 +17,7 @@ from rescheduler.settings import (
     Limit,
     Options,
     Policy,
+    ScoreWeights,
     limit_of,
     node_label_of,
     read_policy,
@@ -496,3 +497,25 @@ def test_without_its_plugin_a_strategy_is_unknown() -> None:
         message("enabledStrategies: [Packing]") == f"enabledStrategies[0]: 'Packing': {STRATEGIES}"
     )
     assert message("packing: {}").startswith("packing: unknown")
+
+
+def test_what_the_scheduler_is_told_can_be_set() -> None:
+    read = policy("{strictFilter: true, scoreWeights: {cpu: 2, balance: 0}}")
+    assert read.strict_filter
+    assert read.score_weights == ScoreWeights(cpu=2.0, memory=1.0, balance=0.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("strictFilter: sometimes", "strictFilter: 'sometimes': expected true or false"),
+        ("scoreWeights: {cpu: -1}", "scoreWeights.cpu: -1: expected a number from 0 to 1e15"),
+        (
+            "scoreWeights: {cpu: 0, memory: 0, balance: 0}",
+            "expected a weight above 0 for cpu, memory or balance",
+        ),
+        ("scoreWeights: {disk: 1}", "scoreWeights.disk: unknown, expected cpu, memory, balance"),
+    ],
+)
+def test_a_mistake_in_what_the_scheduler_is_told_is_explained(text: str, said: str) -> None:
+    assert said in message(text)

@@ -41,6 +41,10 @@ ORIGINAL_POD_NAME = "scheduler.alpha.kubernetes.io/original-pod-name"
 MIGRATION_NAME = "rescheduler.dev/migration"
 """Annotation beside `MIGRATION_ID`: the Migration's name, by which it can be looked up."""
 
+STEERED_BY = "rescheduler.dev/steered-by"
+"""Annotation on an evicted pod's replacement: the uid of the Migration for whose target it was
+given a wish or the scheduler's top score."""
+
 PREVIOUS_DELETION_COST = "rescheduler.dev/previous-deletion-cost"
 """Annotation on the old pod while ours is in place: the deletion cost that its owner had given
 it, or nothing if there was none."""

@@ -1,9 +1,7 @@
 """The commands that move pods, as people start them."""
 
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,39 +10,11 @@ from rescheduler.cli import run
 from testcluster.applying import apply
 from testcluster.builders import budget
 from testcluster.waiting import wait_until
-from tests.conftest import FreshCluster
+from tests.conftest import FreshCluster, Start
 from tests.migration.support import Corner, is_ready, node_of, other_node
 
 MAINTENANCE = "scheduler.alpha.kubernetes.io/maintenance"
 POLICY = "reschedulingInterval: 1s\nenabledStrategies: [NodeMaintenance]\n"
-
-Start = Callable[..., "subprocess.Popen[bytes]"]
-
-
-@pytest.fixture
-def start(corner: Corner, tmp_path: Path) -> Iterator[Start]:
-    """Start a command on the cluster; its output goes to a file, and it ends with the test."""
-    started = []
-
-    def start_command(*arguments: str | Path) -> "subprocess.Popen[bytes]":
-        program = Path(sys.executable).with_name("rescheduler")
-        kubeconfig = f"--kubeconfig={corner.cluster.kubeconfig}"
-        with (tmp_path / "output").open("ab") as output:
-            process = subprocess.Popen(
-                [program, *map(str, arguments), kubeconfig], stdout=output, stderr=output
-            )
-        started.append(process)
-        return process
-
-    yield start_command
-    for process in started:
-        process.kill()
-        process.wait()
-
-
-@pytest.fixture
-def output(tmp_path: Path) -> Callable[[], str]:
-    return lambda: (tmp_path / "output").read_text() if (tmp_path / "output").exists() else ""
 
 
 @pytest.fixture

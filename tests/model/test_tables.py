@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model.objects import Node, Pod
+from rescheduler.model.cluster import ClusterTables
+from rescheduler.model.objects import ContainerStatus, Node, Pod, ResourceRequirements
 from rescheduler.model.quantities import BadQuantity
 from rescheduler.model.snapshot import NO_NODE, UNKNOWN_NODE
 from rescheduler.model.tables import Change, NodeTable, PodTable
@@ -185,3 +186,91 @@ def same(one: tuple[Any, Any], other: tuple[Any, Any]) -> bool:
         and templates == other_templates
         and all((getattr(columns, name) == getattr(other_columns, name)).all() for name in names)
     )
+
+
+# ------------------------------------------------------------ sums per node
+
+QUANTITIES = st.sampled_from(["0", "100m", "1", "2500m", "9223372036854775807", "4e18"])
+
+
+@st.composite
+def some_pod(draw: st.DrawFn) -> Pod:
+    """A pod in any state, of which there may be an older version, or an older one of its name."""
+    requests = draw(
+        st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), QUANTITIES)
+    )
+    container = {"name": "app", "image": "app", "resources": {"requests": requests}}
+    made = a_pod(
+        draw(st.sampled_from("abcd")),
+        draw(st.integers(0, 40)),
+        uid=draw(st.sampled_from("xy")),
+        on=draw(st.sampled_from([None, "n0", "n1", "elsewhere"])),
+        phase=draw(st.sampled_from(["Pending", "Running", "Succeeded", "Failed", "Unknown", ""])),
+        containers=[container],
+    )
+    if draw(st.booleans()):
+        given = ResourceRequirements(requests={"cpu": draw(QUANTITIES)})
+        status = ContainerStatus(name="app", resources=given, allocated_resources=given.requests)
+        made = msgspec.structs.replace(
+            made, status=msgspec.structs.replace(made.status, container_statuses=(status,))
+        )
+    return made
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("put"), some_pod()),
+    st.tuples(st.just("remove"), some_pod()),
+    st.tuples(st.just("relist"), st.lists(some_pod(), max_size=4)),
+)
+
+
+@given(st.lists(STEPS, max_size=30))
+def test_sums_per_node_are_always_what_a_snapshot_adds_up(steps: list[tuple[str, Any]]) -> None:
+    tables = ClusterTables()
+    for name in ("n0", "n1"):
+        tables.nodes.put(a_node(name, 1))
+    for action, what in steps:
+        if action == "relist":
+            tables.pods.begin_replace()
+            for each in what:
+                tables.pods.put(each)
+            tables.pods.finish_replace()
+        else:
+            getattr(tables.pods, action)(what)
+        assert_sums_are_right(tables)
+
+
+def assert_sums_are_right(tables: ClusterTables) -> None:
+    snapshot = tables.snapshot()
+    numbers = [tables.pods.number_of_node(name) for name in snapshot.nodes.names]
+    for column, resource in enumerate(snapshot.resources):
+        kept = tables.pods.held_on(resource)[numbers]
+        assert kept.tolist() == snapshot.requested[:, column].tolist(), resource
+
+
+def test_sums_have_room_for_any_number_of_nodes() -> None:
+    tables = ClusterTables()
+    for number in range(200):
+        tables.nodes.put(a_node(f"n{number}", 1))
+        tables.pods.put(a_pod(f"p{number}", 1, uid=str(number), on=f"n{number}", cpu=str(number)))
+    assert_sums_are_right(tables)
+    assert tables.pods.held_on("nvidia.com/gpu").sum() == 0
+
+
+def test_whoever_keeps_something_per_node_learns_which_rows_changed() -> None:
+    table = NodeTable()
+    table.put(a_node("a", 1))
+    table.put(a_node("b", 1))
+    seen = table.changes
+    assert table.changed_since(seen) == []
+    table.put(a_node("b", 1))
+    assert table.changed_since(seen) == []
+    table.put(a_node("b", 2, cpu="3"))
+    (row,) = table.changed_since(seen)
+    found = table.at(row)
+    assert found is not None
+    assert (found[0].metadata.name, found[1]["cpu"]) == ("b", 3000)
+    table.remove(a_node("b", 3))
+    assert table.changed_since(seen) == [row]
+    assert table.at(row) is None
+    assert sorted(table.changed_since(0)) == [0, 1]

@@ -149,6 +149,11 @@ STATUS = record(
         "newNode": text("Where that pod is."),
         "workload": WORKLOAD,
         "outcome": one_of(Outcome, "Where the move ended."),
+        "steered": {
+            "type": "boolean",
+            "description": "Whether the scheduler was told where an evicted pod's replacement "
+            "should go.",
+        },
         "message": text("What happens or happened, for people."),
         "afterUndoing": one_of(Phase, "What it will be when all is undone."),
         "stepStartedAt": moment("When the step began."),
@@ -194,6 +199,7 @@ COLUMNS = [
     column("Age", ".metadata.creationTimestamp", "Since when it exists", type="date"),
     column("Message", ".status.message", "What happens or happened"),
     column("New pod", ".status.newPod", "The pod that takes the old one's place", wide=True),
+    column("Steered", ".status.steered", "Was steered", wide=True, type="boolean"),
     column("Attempts", ".status.attempts", "How often it was begun", wide=True, type="integer"),
     column("Reason", ".spec.reason", "Why it is moved", wide=True),
 ]

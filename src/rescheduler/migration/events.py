@@ -1,88 +1,29 @@
-"""Kubernetes Events: what happens to a pod, where people look for it.
+"""Kubernetes Events about migrations: on the Migration, and on the pod that is moved."""
 
-They are told in the background and at most once: a lost Event must not hold up a migration.
-"""
-
-import asyncio
-import logging
-import uuid
-from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Any
-
-from rescheduler.errors import ReschedulerError
-from rescheduler.kube.port import ApiServer
-from rescheduler.migration.marks import rfc3339
+from rescheduler.kube.recording import Recorder, about_pod
 from rescheduler.migration.objects import API_VERSION, Migration
 
-logger = logging.getLogger(__name__)
-
-MOST_WAITING = 1000
-LONGEST_MESSAGE = 1000
-COMPONENT = "rescheduler"
 WARNINGS = ("MigrationFailed", "MigrationUndoing", "MigrationRetrying")
 
 
-class Events:
+class Events(Recorder):
     """Events on their way to the server."""
-
-    def __init__(self, server: ApiServer, clock: Callable[[], datetime] | None = None) -> None:
-        self._server = server
-        self._clock = clock or (lambda: datetime.now(UTC))
-        self._waiting: asyncio.Queue[dict[str, Any]] = asyncio.Queue(MOST_WAITING)
 
     def tell(self, migration: Migration, reason: str, message: str) -> None:
         """Tell it of the Migration and of the pod that is moved."""
-        pod = {"apiVersion": "v1", "kind": "Pod", **reference(migration)}
-        pod |= {"name": migration.spec.pod.name, "uid": migration.spec.pod.uid}
-        own = {"apiVersion": API_VERSION, "kind": "Migration", **reference(migration)}
-        for about in (own, pod):
-            try:
-                self._waiting.put_nowait(event(about, reason, message, self._clock()))
-            except asyncio.QueueFull:
-                return
-
-    async def run(self) -> None:
-        """Send them, one after the other, until cancelled."""
-        while True:
-            await self._send(await self._waiting.get())
-
-    async def flush(self) -> None:
-        """Send all that still wait."""
-        while not self._waiting.empty():
-            await self._send(self._waiting.get_nowait())
-
-    async def _send(self, body: dict[str, Any]) -> None:
-        namespace = body["metadata"]["namespace"]
-        try:
-            await self._server.create(f"/api/v1/namespaces/{namespace}/events", body)
-        except ReschedulerError as error:
-            logger.debug("Failed to send an Event", extra={"error": str(error)})
+        pod = migration.spec.pod
+        moved = about_pod(migration.metadata.namespace, pod.name, pod.uid)
+        for about in (reference(migration), moved):
+            self.record(about, reason, message, warning=reason in WARNINGS)
 
 
 def reference(migration: Migration) -> dict[str, str]:
-    """Which object an Event is about."""
+    """The Migration that an Event is about."""
     metadata = migration.metadata
-    return {"namespace": metadata.namespace, "name": metadata.name, "uid": metadata.uid}
-
-
-def event(about: dict[str, str], reason: str, message: str, now: datetime) -> dict[str, Any]:
-    """An Event as the server takes it."""
-    moment = rfc3339(now)
     return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {
-            "namespace": about["namespace"],
-            "name": f"{about['name'][:200]}.{uuid.uuid4().hex[:16]}",
-        },
-        "involvedObject": about,
-        "reason": reason,
-        "message": message[:LONGEST_MESSAGE],
-        "type": "Warning" if reason in WARNINGS else "Normal",
-        "source": {"component": COMPONENT},
-        "reportingComponent": COMPONENT,
-        "firstTimestamp": moment,
-        "lastTimestamp": moment,
-        "count": 1,
+        "apiVersion": API_VERSION,
+        "kind": "Migration",
+        "namespace": metadata.namespace,
+        "name": metadata.name,
+        "uid": metadata.uid,
     }

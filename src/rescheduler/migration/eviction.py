@@ -2,7 +2,7 @@
 
 For pods that cannot run twice, and for controllers that adopt nothing. There is no way back once
 the pod is evicted; so what follows is only watching where the replacement lands. It is found by
-its owner, its time and the version of its template: a StatefulSet gives it the old pod's name.
+its owner, its time and the version of its template, in a StatefulSet by its part in it.
 """
 
 from datetime import timedelta
@@ -26,7 +26,7 @@ from rescheduler.migration.copies import SUFFIX_LENGTH, suffix, template_hash
 from rescheduler.migration.diagnosis import why_not_ready
 from rescheduler.migration.objects import Migration, Mode, Outcome, Phase, Step
 from rescheduler.migration.observation import Observation, is_marked
-from rescheduler.migration.pods import MovingPod
+from rescheduler.migration.pods import MovingPod, PodMeta
 from rescheduler.migration.ways import reference_to
 
 LEAST_GRACE_SECONDS = 30
@@ -124,9 +124,8 @@ def replacement(o: Observation, candidates: tuple[MovingPod, ...]) -> MovingPod 
 
 def may_replace(o: Observation, pod: MovingPod) -> bool:
     """Whether a pod can be the replacement, whatever it is called."""
-    whose, since = o.migration.status.workload, progress.time_of(o.migration, progress.STARTED)
-    owner, made = pod.metadata.controller, pod.metadata.creation_timestamp
-    if whose is None or owner is None or owner.uid != whose.uid or made is None or since is None:
+    since, made = progress.time_of(o.migration, progress.STARTED), pod.metadata.creation_timestamp
+    if made is None or since is None or not has_its_part(pod.metadata, o.migration):
         return False
     claimed_by = pod.metadata.labels.get(MIGRATION_ID, o.migration.metadata.uid)
     return (
@@ -135,8 +134,27 @@ def may_replace(o: Observation, pod: MovingPod) -> bool:
         # The server keeps whole seconds.
         and made >= since.replace(microsecond=0)
         and claimed_by == o.migration.metadata.uid
-        and template_hash(pod.metadata.labels) == whose.template_hash
     )
+
+
+def has_its_part(pod: PodMeta, migration: Migration) -> bool:
+    """Whether a pod plays the part of the one that is moved, for the same controller.
+
+    Pods of a StatefulSet have a part each, which their name tells; elsewhere all pods of the same
+    version do the same.
+    """
+    whose, owner = migration.status.workload, pod.controller
+    if whose is None or owner is None or owner.uid != whose.uid:
+        return False
+    if is_of_stateful_set(migration):
+        return pod.name == migration.spec.pod.name
+    return template_hash(pod.labels) == whose.template_hash
+
+
+def is_of_stateful_set(migration: Migration) -> bool:
+    """Whether each pod of the workload has a name and a part of its own."""
+    workload = migration.status.workload
+    return workload is not None and workload.kind == "StatefulSet"
 
 
 def none_yet(o: Observation) -> Action:
@@ -181,13 +199,15 @@ def tidy_up(o: Observation, new: MovingPod) -> Action | None:
 def landed(o: Observation, new: MovingPod) -> Action:
     """Tell where the replacement is."""
     name, target = new.metadata.name, o.migration.spec.target_node
+    outcome, message = Outcome.ELSEWHERE, f"{name} landed on {new.node} instead of {target}"
     if new.node == target:
-        return progress.completed(o, Outcome.LANDED, new.node, f"{name} serves on {new.node}")
-    if new.node == o.migration.status.source_node:
-        message = f"{name} came back to {new.node} instead of {target}"
-        return progress.completed(o, Outcome.CAME_BACK, new.node, message)
-    message = f"{name} landed on {new.node} instead of {target}"
-    return progress.completed(o, Outcome.ELSEWHERE, new.node, message)
+        outcome, message = Outcome.LANDED, f"{name} serves on {new.node}"
+    elif new.node == o.migration.status.source_node:
+        outcome, message = Outcome.CAME_BACK, f"{name} came back to {new.node} instead of {target}"
+    steered = marks.is_steered(new, o.migration)
+    if not steered:
+        message += ", unsteered"
+    return progress.completed(o, outcome, new.node, message, steered)
 
 
 def wait_or_fail(o: Observation, text: str) -> Action:

@@ -22,13 +22,14 @@ from rescheduler.labels import (
     ORIGINAL_POD_NAME,
     PREVIOUS_DELETION_COST,
     PREVIOUS_MARKS,
+    STEERED_BY,
 )
 from rescheduler.migration.objects import Migration
 from rescheduler.migration.pods import MovingPod
 
 IN_PROGRESS, COMPLETED = "in-progress", "completed"
 LABELS = (MIGRATION_ID, MIGRATION_STATUS, MIGRATED_FROM, MIGRATION_REASON)
-ANNOTATIONS = (MIGRATION_NAME, MIGRATION_TIME, ORIGINAL_POD, ORIGINAL_POD_NAME)
+ANNOTATIONS = (MIGRATION_NAME, MIGRATION_TIME, ORIGINAL_POD, ORIGINAL_POD_NAME, STEERED_BY)
 LEAST_COST = "-2147483647"
 LONGEST_LABEL = 63
 
@@ -68,10 +69,28 @@ def marking(pod: MovingPod, migration: Migration, now: datetime) -> Patch:
 
 def claiming(pod: MovingPod, migration: Migration, now: datetime) -> Patch:
     """Marks the replacement that a controller has made for an evicted pod."""
+    annotations = annotations_of_replacement(migration, now) | remembered(pod)
+    return metadata(labels_of(migration, IN_PROGRESS), annotations)
+
+
+def steering(migration: Migration, now: datetime) -> Patch:
+    """Marks a replacement that is being steered to its target, before anyone has looked for it."""
+    annotations = annotations_of_replacement(migration, now)
+    return metadata(
+        labels_of(migration, IN_PROGRESS), {**annotations, STEERED_BY: migration.metadata.uid}
+    )
+
+
+def annotations_of_replacement(migration: Migration, now: datetime) -> dict[str, str]:
+    """The annotations of a pod that takes an evicted one's place."""
     old = migration.spec.pod
     origin = {ORIGINAL_POD: old.uid, ORIGINAL_POD_NAME: old.name}
-    annotations = annotations_of(migration, now) | origin | remembered(pod)
-    return metadata(labels_of(migration, IN_PROGRESS), annotations)
+    return annotations_of(migration, now) | origin
+
+
+def is_steered(pod: MovingPod, migration: Migration) -> bool:
+    """Whether the scheduler has been told where this migration wants the pod."""
+    return pod.metadata.annotations.get(STEERED_BY) == migration.metadata.uid
 
 
 def remembered(pod: MovingPod) -> dict[str, str]:

@@ -114,6 +114,8 @@ class MigrationStatus(Part):
     new_node: str = ""
     workload: WorkloadReference | None = None
     outcome: Outcome = Outcome.NONE
+    steered: bool | None = None
+    """Whether the scheduler was told where an evicted pod's replacement should go."""
     message: str = ""
     after_undoing: Phase | None = None
     step_started_at: Timestamp | None = None

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Protocol
 
 from rescheduler.kube.port import ApiServer
 from rescheduler.kube.store import LiveStore, cancel
@@ -20,6 +21,15 @@ logger = logging.getLogger(__name__)
 STOP_SECONDS = 20.0
 
 
+class Companion(Protocol):
+    """What may run beside it, by the same policy."""
+
+    policy: Policy
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+
+
 class Program:
     """The whole rescheduler for one cluster. `run` it; `stop` ends it in good order."""
 
@@ -33,12 +43,13 @@ class Program:
     ) -> None:
         tables = ClusterTables()
         self._dry_run = dry_run
-        self._store = LiveStore(server, tables)
-        self._watching = Watching(server, self._store, tables)
-        self.controller = Controller(server, self._watching, policy.migration_options())
+        self.store = LiveStore(server, tables)
+        self.watching = Watching(server, self.store, tables)
+        self.controller = Controller(server, self.watching, policy.migration_options())
         self.rounds = Rounds(
-            server, self._store, self._watching, policy, strategies=strategies, dry_run=dry_run
+            server, self.store, self.watching, policy, strategies=strategies, dry_run=dry_run
         )
+        self._companions: list[Companion] = []
         self._stopping = asyncio.Event()
 
     @property
@@ -50,7 +61,13 @@ class Program:
     def policy(self, policy: Policy) -> None:
         self.rounds.policy = policy
         self.controller.options = policy.migration_options()
+        for companion in self._companions:
+            companion.policy = policy
         self.rounds.soon()
+
+    def accompany(self, companion: Companion) -> None:
+        """Run something else beside it, on the same store; if that fails, all ends."""
+        self._companions.append(companion)
 
     def stop(self) -> None:
         """End soon: finish what is being written, and leave the rest in the API server."""
@@ -58,21 +75,23 @@ class Program:
 
     async def run(self) -> None:
         """Watch, plan and migrate until stopped, or until something only a person can mend."""
-        self._store.start()
+        self.store.start()
         parts = [self._look()] if self._dry_run else [self.controller.run(), self._plan()]
         tasks = [asyncio.create_task(part) for part in parts]
+        beside = [asyncio.create_task(companion.run()) for companion in self._companions]
         stopping = asyncio.create_task(self._stopping.wait())
         try:
-            await self._store.synced()
-            await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            for task in tasks:
+            await self.store.synced()
+            watched = {*tasks, *beside, stopping}
+            await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+            for task in (*tasks, *beside):
                 if task.done():
                     task.result()
             await self._wind_up(tasks)
         finally:
             stopping.cancel()
-            await cancel(tasks)
-            await self._store.stop()
+            await cancel([*tasks, *beside])
+            await self.store.stop()
 
     async def _wind_up(self, tasks: list[asyncio.Task[None]]) -> None:
         """Plan nothing more, and let the workers finish what they are at."""
@@ -86,17 +105,17 @@ class Program:
         logger.info("Stopped; migrations in flight stay parked in the API server", extra=parked)
 
     async def _plan(self) -> None:
-        await self._store.synced()
-        await self._watching.synced()
+        await self.store.synced()
+        await self.watching.synced()
         await self.rounds.run()
 
     async def _look(self) -> None:
         """Plan without migrating; Migrations are only remembered if there are any."""
-        watches = self._watching.start()
+        watches = self.watching.start()
         try:
             with suppress(CrdMissing):
-                await self._watching.synced()
-            await self._store.synced()
+                await self.watching.synced()
+            await self.store.synced()
             await self.rounds.run()
         finally:
             await cancel(watches)

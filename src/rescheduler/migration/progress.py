@@ -98,9 +98,11 @@ def undone(o: Observation) -> Record:
     return ended(o, replace(status, after_undoing=None), status.message, then)
 
 
-def completed(o: Observation, outcome: Outcome, node: str, message: str) -> Record:
+def completed(
+    o: Observation, outcome: Outcome, node: str, message: str, steered: bool | None = None
+) -> Record:
     """The old pod is gone and another one serves in its place."""
-    status = replace(o.migration.status, outcome=outcome, new_node=node)
+    status = replace(o.migration.status, outcome=outcome, new_node=node, steered=steered)
     return finished(o, status, Phase.COMPLETED, message)
 
 

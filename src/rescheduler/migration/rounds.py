@@ -1,7 +1,8 @@
 """The loop: look at the cluster, plan, and ask for the moves; again and again.
 
 A round is due when the interval is over, and soon after something happened that should not wait
-for it, such as a maintenance label. Every round says what it did, also if that is nothing.
+for it, such as a maintenance label or a pod that made its node too hot. Every round says what it
+did, also if that is nothing.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from rescheduler.migration.cordons import cordon_patch, wants_rest
 from rescheduler.migration.history import moves_in_flight, past_moves
 from rescheduler.migration.objects import MIGRATION, Migration, Phase
 from rescheduler.migration.observer import utc_now
+from rescheduler.migration.prevention import Prevention
 from rescheduler.migration.requests import body_for, request
 from rescheduler.migration.watching import Watching
 from rescheduler.model.kinds import NODE
@@ -73,10 +75,12 @@ class Rounds:
         self._pressed: dict[str, int] = {}
         self._early = asyncio.Event()
         self._under_maintenance: set[str] = set()
+        self._prevention = Prevention(watching.tables, lambda: self.policy, self.soon)
 
     async def run(self) -> None:
         """Round after round, until cancelled."""
         self._store.subscribe(NODE, self._node_changed)
+        self._prevention.watch(self._store)
         while True:
             try:
                 await self.run_round()

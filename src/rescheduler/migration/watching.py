@@ -29,6 +29,7 @@ from rescheduler.model.kinds import (
 from rescheduler.model.tables import Change, ObjectTable
 
 MigrationChanged = Callable[[str, Migration | None], None]
+MarkedPodChanged = Callable[[str, MovingPod | None], None]
 ThingChanged = Callable[[str, str], None]
 LeftoverSeen = Callable[[Literal["Pod", "PodDisruptionBudget"], str], None]
 
@@ -111,12 +112,29 @@ class Watching:
             self._store.subscribe(kind, telling(kind, thing_changed))
         self._tell_what_is_known(seen)
 
+    def follow(
+        self, migration_changed: MigrationChanged, marked_pod_changed: MarkedPodChanged
+    ) -> None:
+        """Tell someone who only looks on; None means that it is gone, or no longer marked."""
+        migrations, pods = self._migration_table, self._pod_table
+        self._migration_watch.subscribe(
+            lambda change: migration_changed(change.key, migrations.get(change.key))
+        )
+        self._pod_watch.subscribe(
+            lambda change: marked_pod_changed(change.key, pods.get(change.key))
+        )
+
     def start(self) -> list[asyncio.Task[None]]:
         """Begin to watch."""
         return [
             asyncio.create_task(watch.run(), name=f"watch {watch.kind.plural} of migrations")
             for watch in (self._migration_watch, self._pod_watch)
         ]
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether Migrations and their pods have been listed once."""
+        return self._migration_watch.synced and self._pod_watch.synced
 
     async def synced(self) -> None:
         """Return when everything has been listed once."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from rescheduler.model import kinds
 from rescheduler.model.kinds import KINDS, Kind
+from rescheduler.model.objects import Node
 from rescheduler.model.resources import BASIC
 from rescheduler.model.snapshot import Amounts, NodeColumns, Snapshot
 from rescheduler.model.tables import NodeTable, ObjectTable, PodTable, Table
@@ -50,7 +51,7 @@ class ClusterTables:
                 objects=tuple(nodes.values()),
                 allocatable=_matrix(allocatable, resources),
                 unschedulable=np.array([node.spec.unschedulable for node in nodes.values()], bool),
-                ready=np.array([_is_ready(node) for node in nodes.values()], bool),
+                ready=np.array([is_ready(node) for node in nodes.values()], bool),
             ),
             pods=pods,
             templates=tuple(each.template for each in templates),
@@ -78,7 +79,8 @@ def _matrix(rows: list[dict[str, int]], resources: tuple[str, ...]) -> Amounts:
     return np.array(values, np.int64).reshape(len(rows), len(resources))
 
 
-def _is_ready(node: Any) -> bool:
+def is_ready(node: Node) -> bool:
+    """Whether a node says that it is healthy."""
     return any(
         condition.type == "Ready" and condition.status == "True"
         for condition in node.status.conditions

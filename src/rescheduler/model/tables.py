@@ -15,7 +15,16 @@ import numpy as np
 from rescheduler.model.kinds import NODE, POD, Kind
 from rescheduler.model.objects import Identity, Node, Pod
 from rescheduler.model.resources import amounts_of, in_units
-from rescheduler.model.snapshot import NO_NODE, PHASES, UNKNOWN_NODE, PodColumns
+from rescheduler.model.snapshot import (
+    FAILED,
+    NO_NODE,
+    PHASES,
+    SUCCEEDED,
+    UNKNOWN_NODE,
+    Amounts,
+    PodColumns,
+)
+from rescheduler.model.sums import NodeSums
 from rescheduler.model.templates import PooledTemplate, TemplatePool
 from rescheduler.model.uids import Uids
 
@@ -195,11 +204,34 @@ class ObjectTable(_TableBase[T]):
 
 
 class NodeTable(ObjectTable[Node]):
-    """Nodes, and what each has to give in the scheduler's units, computed when it changes."""
+    """Nodes, and what each has to give in the scheduler's units, computed when it changes.
+
+    Whoever keeps something of their own for every node remembers `changes`, and later asks which
+    rows have changed since. A row stays a node's as long as the node is there.
+    """
 
     def __init__(self) -> None:
         super().__init__(NODE)
         self._allocatable: dict[int, dict[str, int]] = {}
+        self._changed_at = array("q")
+        self.changes = 0
+
+    @property
+    def row_of(self) -> Mapping[str, int]:
+        """The row of each node by name."""
+        return self._identity.row_of
+
+    def changed_since(self, changes: int) -> list[int]:
+        """The rows that were filled or emptied after so many changes."""
+        if changes == self.changes:
+            return []
+        rows: list[int] = np.flatnonzero(np.array(self._changed_at) > changes).tolist()
+        return rows
+
+    def at(self, row: int) -> tuple[Node, Mapping[str, int]] | None:
+        """The node in a row, and what it has to give; None where there is no longer one."""
+        node = self._objects.get(row)
+        return None if node is None else (node, self._allocatable[row])
 
     def allocatable(self) -> list[dict[str, int]]:
         """What each node can give, in the order of `by_key`."""
@@ -212,13 +244,23 @@ class NodeTable(ObjectTable[Node]):
     def _store(self, row: int, obj: Node, prepared: dict[str, int]) -> None:
         self._allocatable[row] = prepared
         super()._store(row, obj, prepared)
+        self._note_change(row)
 
     def _discard(self, row: int) -> None:
         del self._allocatable[row]
         super()._discard(row)
+        self._note_change(row)
+
+    def _note_change(self, row: int) -> None:
+        self.changes += 1
+        if row == len(self._changed_at):
+            self._changed_at.append(self.changes)
+        else:
+            self._changed_at[row] = self.changes
 
 
 READY, DELETING = 1, 2
+FINISHED = (SUCCEEDED, FAILED)
 _NEVER = float("nan")
 _UNUSED = -1
 _LONGEST_VERSION = 18  # digits, beyond which a number may not fit 64 bits
@@ -239,6 +281,7 @@ class PodTable(_TableBase[Pod]):
         self._phase = array("b")
         self._flags = array("B")
         self._created = array("d")
+        self._sums = NodeSums()
         self._added_since_sorted = 0
 
     def columns(self, node_index: Mapping[str, int]) -> tuple[PodColumns, list[PooledTemplate]]:
@@ -266,6 +309,37 @@ class PodTable(_TableBase[Pod]):
         )
         return columns, [self._pool[int(number)] for number in used[by_first_use]]
 
+    def held_by(self, key: str) -> Mapping[str, int] | None:
+        """What one pod takes up, or would once it is placed; None if there is no such pod."""
+        row = self._identity.row_of.get(key)
+        return None if row is None else self._pool[self._template[row]].held
+
+    def is_placed(self, key: str) -> bool:
+        """Whether a pod is known to be bound to any node."""
+        row = self._identity.row_of.get(key)
+        return row is not None and self._node[row] != self._node_number.get("")
+
+    def is_on(self, key: str, node: str) -> bool:
+        """Whether a pod is known to be bound to a node."""
+        row = self._identity.row_of.get(key)
+        return row is not None and self._node[row] == self._node_number.get(node)
+
+    def held_on(self, resource: str) -> Amounts:
+        """What placed pods hold of a resource together, by the number of their node.
+
+        Always what a snapshot would add up, but kept rather than computed. It changes with the
+        table: read it, and at once.
+        """
+        return self._sums.column(resource)
+
+    def number_of_node(self, name: str) -> int:
+        """The number under which the pods of a node are counted; it never changes."""
+        number = self._node_number.get(name)
+        if number is None:
+            number = self._node_number[name] = len(self._node_number)
+            self._sums.make_room(number + 1)
+        return number
+
     def _sorted_rows(self) -> dict[str, int]:
         """Rows by key, in order. Lists arrive in order, so there is seldom much to sort."""
         row_of = self._identity.row_of
@@ -287,7 +361,7 @@ class PodTable(_TableBase[Pod]):
 
     def _store(self, row: int, obj: Pod, prepared: int) -> None:
         metadata, status = obj.metadata, obj.status
-        node = self._number_of_node(obj.spec.node_name)
+        node = self.number_of_node(obj.spec.node_name)
         phase = _PHASE_NUMBER.get(status.phase, 0)
         flags = DELETING if metadata.deletion_timestamp is not None else 0
         for condition in status.conditions:
@@ -303,26 +377,29 @@ class PodTable(_TableBase[Pod]):
             self._phase.append(phase)
             self._flags.append(flags)
             self._created.append(seconds)
-            return
-        if self._template[row] == _UNUSED:
-            self._added_since_sorted += 1
         else:
-            self._pool.release(self._template[row])
-        self._template[row] = prepared
-        self._node[row] = node
-        self._phase[row] = phase
-        self._flags[row] = flags
-        self._created[row] = seconds
+            if self._template[row] == _UNUSED:
+                self._added_since_sorted += 1
+            else:
+                self._let_go(row)
+            self._template[row] = prepared
+            self._node[row] = node
+            self._phase[row] = phase
+            self._flags[row] = flags
+            self._created[row] = seconds
+        if phase not in FINISHED:
+            self._sums.add(node, self._pool[prepared].held)
 
     def _discard(self, row: int) -> None:
-        self._pool.release(self._template[row])
+        self._let_go(row)
         self._template[row] = _UNUSED
 
-    def _number_of_node(self, name: str) -> int:
-        number = self._node_number.get(name)
-        if number is None:
-            number = self._node_number[name] = len(self._node_number)
-        return number
+    def _let_go(self, row: int) -> None:
+        """Take back what the row's pod added to its node, and its use of the template."""
+        template = self._template[row]
+        if self._phase[row] not in FINISHED:
+            self._sums.subtract(self._node[row], self._pool[template].held)
+        self._pool.release(template)
 
 
 def _taken(column: Any, dtype: Any, rows: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":

@@ -76,6 +76,24 @@ class LoadWeights(Options, frozen=True):
             raise ValueError("expected a weight above 0 for cpu or memory")
 
 
+class ScoreWeights(Options, frozen=True):
+    """What makes a node a good place for a new pod. Only their ratio matters."""
+
+    cpu: Amount = 1.0
+    """How much it counts that little CPU is taken. 0 leaves CPU out."""
+
+    memory: Amount = 1.0
+    """How much it counts that little memory is taken. 0 leaves memory out."""
+
+    balance: Amount = 1.0
+    """How much it counts that the pod brings the node's load closer to the mean of all nodes. 0
+    leaves it out; a higher one fills small and empty nodes first with big pods."""
+
+    def __post_init__(self) -> None:
+        if self.cpu + self.memory + self.balance == 0:
+            raise ValueError("expected a weight above 0 for cpu, memory or balance")
+
+
 class LoadBalancingOptions(Options, frozen=True):
     """What load is, and among which nodes it is evened out."""
 
@@ -239,6 +257,14 @@ class Arguments(Options, frozen=True):
 
     migration: MigrationArguments = MigrationArguments()
     """How moves are carried out."""
+
+    strict_filter: bool = False
+    """Whether the scheduler may not use nodes that a new pod would bring above `cpuThreshold` or
+    `memoryThreshold`, even if there are no others. The pod then waits until there are; without
+    it, it runs where it can, and an Event says so."""
+
+    score_weights: ScoreWeights = ScoreWeights()
+    """By what the scheduler is advised where to put a new pod."""
 
     load_balancing: LoadBalancingOptions = LoadBalancingOptions()
     node_maintenance: NodeMaintenanceOptions = NodeMaintenanceOptions()
