@@ -5,6 +5,7 @@ stops, except its logs where they are asked for. Any number can run side by side
 """
 
 import atexit
+import json
 import os
 import secrets
 import shutil
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +26,7 @@ from testcluster import components
 from testcluster.build import STAGES_NAME, ensure_binary
 from testcluster.cache import say
 from testcluster.certificates import write_certificates
-from testcluster.client import ApiError, Client
+from testcluster.client import ApiError, Client, JsonObject
 from testcluster.components import Layout, Ports
 from testcluster.ports import pick_ports
 from testcluster.processes import Component
@@ -59,6 +61,7 @@ class TestCluster:
         self.powerless_token = secrets.token_hex(16)
         self.components: dict[str, Component] = {}
         self._layout: Layout | None = None
+        self._scheduler_ports: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         self.start()
@@ -129,6 +132,29 @@ class TestCluster:
         finally:
             manager.start()
         self._wait_until_ready()
+
+    @contextmanager
+    def extra_scheduler(self, configuration: JsonObject) -> Iterator[Component]:
+        """A further kube-scheduler, with a KubeSchedulerConfiguration of its own.
+
+        Its profiles want names that no other scheduler has, or both would place the same pods.
+        How it reaches the API server is filled in.
+        """
+        name = f"kube-scheduler-{len(self._scheduler_ports) + 2}"
+        file = self.layout.directory / f"{name}.json"
+        file.write_text(json.dumps(components.connected(self.layout, configuration)))
+        (port,) = pick_ports(1)
+        arguments = components.configured_scheduler(self.layout, file, port)
+        log = self.layout.logs / f"{name}.log"
+        scheduler = Component("kube-scheduler", self.binary, arguments, log, {})
+        self.components[name], self._scheduler_ports[name] = scheduler, port
+        try:
+            scheduler.start()
+            self._wait_until_ready()
+            yield scheduler
+        finally:
+            scheduler.stop()
+            self.components.pop(name, None)
 
     def kubectl(self, *arguments: str, input: str | None = None) -> str:
         """What `kubectl` prints, as the administrator; raises with its error if it fails."""
@@ -229,9 +255,9 @@ class TestCluster:
         checks: dict[str, Callable[[], bool]] = {
             "kube-apiserver": lambda: self._answers(self.server, "/readyz")
         }
-        if self.scheduler:
-            address = f"{local}:{ports.scheduler}"
-            checks["kube-scheduler"] = lambda: self._answers(address, "/readyz")
+        schedulers = {"kube-scheduler": ports.scheduler, **self._scheduler_ports}
+        for name in schedulers.keys() & self.components.keys():
+            checks[name] = partial(self._answers, f"{local}:{schedulers[name]}", "/readyz")
         if self.controllers:
             # It is healthy before its controllers run; without this account no pod can be made.
             account = "/api/v1/namespaces/default/serviceaccounts/default"

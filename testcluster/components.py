@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testcluster.certificates import Certificates
+from testcluster.client import JsonObject
 
 ADMIN_USER, POWERLESS_USER = "admin", "powerless"
 # Nodes that carry this annotation are played by kwok; others are left as a test made them.
@@ -125,6 +126,23 @@ def controller_manager(layout: Layout) -> list[str]:
 def scheduler(layout: Layout) -> list[str]:
     """The scheduler with its default profile."""
     return [*client_of_apiserver(layout), *serving(layout, layout.ports.scheduler)]
+
+
+def configured_scheduler(layout: Layout, configuration_file: Path, port: int) -> list[str]:
+    """A scheduler with a configuration file, which says all but where it shows its health."""
+    return [f"--config={configuration_file}", *serving(layout, port)]
+
+
+def connected(layout: Layout, configuration: JsonObject) -> JsonObject:
+    """A KubeSchedulerConfiguration that reaches this cluster.
+
+    With a file, the flags that would say so are ignored.
+    """
+    return {
+        **configuration,
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(layout.kubeconfig), "qps": 5000, "burst": 10000},
+    }
 
 
 def kwok(layout: Layout, stages_file: Path) -> list[str]:

@@ -12,6 +12,16 @@ MAY_IMPORT = {
     "planning": {"planning", "model", "errors", "labels", "settings"},
     "kube": {"kube", "model", "errors", "labels"},
     "migration": {"migration", "kube", "planning", "model", "errors", "labels", "settings"},
+    "scheduler": {
+        "scheduler",
+        "migration",
+        "kube",
+        "planning",
+        "model",
+        "errors",
+        "labels",
+        "settings",
+    },
     "settings": {"settings", "model", "errors", "labels"},
     "errors": set(),
     "labels": set(),
@@ -78,6 +88,16 @@ def test_decisions_are_pure(layer: str) -> None:
         assert "open(" not in module.read_text(), f"{module} opens files"
 
 
+PURE_PARTS_OF_SCHEDULER = ("filtering", "planned", "scoring", "steering")
+"""What decides where pods may go; the rest of the scheduler side listens and answers."""
+
+
+@pytest.mark.parametrize("part", PURE_PARTS_OF_SCHEDULER)
+def test_where_pods_may_go_is_decided_purely(part: str) -> None:
+    module = SOURCES / "scheduler" / f"{part}.py"
+    assert not {name.split(".")[0] for name in imported_by(module)} & IMPURE
+
+
 @pytest.mark.parametrize("part", PURE_PARTS_OF_MIGRATION)
 def test_how_a_move_is_carried_out_is_decided_purely(part: str) -> None:
     module = SOURCES / "migration" / f"{part}.py"
@@ -88,7 +108,7 @@ def test_how_a_move_is_carried_out_is_decided_purely(part: str) -> None:
     assert not any(name.startswith("rescheduler.kube") for name in imported)
 
 
-@pytest.mark.parametrize("package", ["model", "planning", "kube", "migration", "cli"])
+@pytest.mark.parametrize("package", ["model", "planning", "kube", "migration", "scheduler", "cli"])
 def test_a_package_says_what_belongs_in_it(package: str) -> None:
     docstring = ast.get_docstring(ast.parse((SOURCES / package / "__init__.py").read_text()))
     assert docstring is not None

@@ -10,6 +10,7 @@ from rescheduler.cli.explain import explain
 from rescheduler.cli.move import move
 from rescheduler.cli.plan import plan
 from rescheduler.cli.run_command import run
+from rescheduler.cli.serve import serve
 from rescheduler.cli.snapshot import snapshot
 
 application = typer.Typer(
@@ -26,6 +27,7 @@ application.command()(plan)
 application.command()(explain)
 application.command()(snapshot)
 application.command()(run)
+application.command()(serve)
 application.command()(move)
 application.command()(drain)
 application.command()(crds)

@@ -11,9 +11,20 @@ import typer
 
 from rescheduler.cli.inputs import policy_in
 from rescheduler.cli.options import Context, Kubeconfig, PolicyFile
+from rescheduler.cli.serving_options import (
+    Certificates,
+    CertificatesSecret,
+    ClientCa,
+    Names,
+    ServingArguments,
+    WebhookService,
+    WebhookUrl,
+)
+from rescheduler.errors import SettingsError
 
 if TYPE_CHECKING:
     from rescheduler.cli.strategies import Strategies
+    from rescheduler.scheduler.side import ServingOptions
     from rescheduler.settings import Policy
 
 
@@ -22,6 +33,19 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Plan and log, but change nothing.")
     ] = False,
+    serve: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Also answer kube-scheduler and the API server here, as `rescheduler serve` does.",
+        ),
+    ] = None,
+    certificates: Certificates = None,
+    certificates_secret: CertificatesSecret = None,
+    name: Names = None,
+    client_ca: ClientCa = None,
+    webhook_service: WebhookService = None,
+    webhook_url: WebhookUrl = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -35,10 +59,23 @@ def run(
     from rescheduler.cli.logs import log_to_stderr
     from rescheduler.cli.strategies import strategies_of_others
 
+    about_serving = (
+        certificates,
+        certificates_secret,
+        name,
+        client_ca,
+        webhook_service,
+        webhook_url,
+    )
+    if serve is None and any(about_serving):
+        raise SettingsError("certificates and webhooks are of use only with --serve HOST:PORT")
+    if serve is not None and dry_run:
+        raise SettingsError("--dry-run changes nothing, so it cannot --serve")
+    options = None if serve is None else ServingArguments(serve, *about_serving).options()
     strategies = strategies_of_others()
     rules = policy_in(policy, strategies)
     log_to_stderr()
-    asyncio.run(run_program(policy, rules, strategies, dry_run, kubeconfig, context))
+    asyncio.run(run_program(policy, rules, strategies, dry_run, options, kubeconfig, context))
 
 
 async def run_program(
@@ -46,32 +83,27 @@ async def run_program(
     policy: "Policy",
     strategies: "Strategies",
     dry_run: bool,
+    serving: "ServingOptions | None",
     kubeconfig: Path | None,
     context: str | None,
 ) -> None:
     """Run until a signal says to stop."""
-    import asyncio
-    import logging
-    import signal
-
-    from rescheduler.cli import policy_file
     from rescheduler.cli.connecting import connected
+    from rescheduler.cli.running import run_until_signalled
     from rescheduler.migration.program import Program
 
     async with connected(kubeconfig, context) as server:
         program = Program(server, policy, strategies=strategies, dry_run=dry_run)
+        if serving is not None:
+            from rescheduler.scheduler.side import SchedulerSide
 
-        def take_over(policy: "Policy") -> None:
-            program.policy = policy
-
-        policies = policy_file.PolicyFile(file, strategies, take_over)
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, program.stop)
-        loop.add_signal_handler(signal.SIGINT, program.stop)
-        loop.add_signal_handler(signal.SIGHUP, policies.ask)
-        following = asyncio.create_task(policies.follow())
-        logging.getLogger(__name__).info("Started", extra={"dry_run": dry_run})
-        try:
-            await program.run()
-        finally:
-            following.cancel()
+            side = SchedulerSide(
+                server,
+                program.store,
+                program.watching,
+                policy,
+                serving,
+                hot=lambda node: program.rounds.soon(),
+            )
+            program.accompany(side)
+        await run_until_signalled(program, file, strategies)

@@ -1,0 +1,51 @@
+"""How good a place each node is for a pod, from 0 to 10. Pure."""
+
+import numpy as np
+import numpy.typing as npt
+
+from rescheduler.model.snapshot import Floats
+from rescheduler.scheduler.loads import Candidates, load
+from rescheduler.scheduler.protocol import HIGHEST_SCORE
+from rescheduler.settings import ScoreWeights
+
+Scores = npt.NDArray[np.int64]
+
+NARROWEST_SCALE = 0.1
+"""What all points are worth at least, as a share of a node: ten percentage points."""
+BESIDE_A_TARGET = 5
+"""The most that other nodes get when a migration has planned one."""
+
+
+def scores(nodes: Candidates, demand: Floats, weights: ScoreWeights, target: int | None) -> Scores:
+    """Points for each node. One that we do not know gets none, as if we had not been asked.
+
+    Ten points are few, so the scale is stretched from the worst node to the best. But not over
+    less than ten percentage points: nodes that are nearly alike get nearly the same, and leave
+    the choice to the scheduler's own scores. A planned `target` gets the most, others at most
+    half.
+    """
+    worth = worth_of(nodes, demand, weights)
+    made = np.zeros(len(worth), np.int64)
+    known = nodes.known
+    if known.any():
+        best, worst = worth[known].max(), worth[known].min()
+        behind = (best - worth) / max(best - worst, NARROWEST_SCALE)
+        made[known] = np.rint(HIGHEST_SCORE * (1 - behind[known])).astype(np.int64)
+    if target is not None:
+        made = made * BESIDE_A_TARGET // HIGHEST_SCORE
+        made[target] = HIGHEST_SCORE
+    return made
+
+
+def worth_of(nodes: Candidates, demand: Floats, weights: ScoreWeights) -> Floats:
+    """How good each node is, in shares of a node: what is left of it, and how it evens out.
+
+    A pod evens out by as much as its node is closer to the mean with it than without.
+    """
+    after = np.minimum(nodes.utilization(demand), 1.0)
+    before = np.minimum(nodes.utilization(np.zeros_like(demand)), 1.0)
+    mean = nodes.mean_load
+    closer = np.abs(load(before) - mean) - np.abs(load(after) - mean)
+    cpu, memory, balance = weights.cpu, weights.memory, weights.balance
+    worth = cpu * (1 - after[0]) + memory * (1 - after[1]) + balance * closer
+    return np.asarray(worth / (cpu + memory + balance))

@@ -1,0 +1,130 @@
+"""Certificates of our own making, kept in a Secret that all replicas share."""
+
+import base64
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rescheduler.errors import Conflict, NotFound, SettingsError
+from rescheduler.kube.port import ApiServer, collection_path, object_path
+from rescheduler.model.kinds import Kind
+from rescheduler.model.objects import Identity, Part
+from rescheduler.scheduler.certificates import Bundle, new_bundle, renewed
+from rescheduler.scheduler.pair import Pair
+from rescheduler.scheduler.tls import Credentials, Source, content
+
+logger = logging.getLogger(__name__)
+
+MOST_CONFLICTS = 5
+
+
+class Secret(Part, frozen=True):
+    """A Secret, with its values in base64 as the server has them."""
+
+    metadata: Identity
+    data: dict[str, str] = {}
+
+
+SECRET = Kind("Secret", "v1", "secrets", True, Secret)
+
+
+class CertificateSecret(Source):
+    """A Secret with certificates of our own making, shared by all replicas."""
+
+    def __init__(
+        self,
+        server: ApiServer,
+        key: str,
+        names: Sequence[str],
+        clock: Callable[[], datetime],
+        client_authority: Path | None = None,
+    ) -> None:
+        self._server = server
+        self._key = key
+        self._names = names
+        self._clock = clock
+        self._client_authority = client_authority
+
+    async def load(self) -> Credentials:
+        bundle = await self._newest()
+        trusted = bundle.trusted
+        if self._client_authority is not None:
+            trusted = content(self._client_authority)
+        return Credentials(bundle.serving, bundle.trusted, trusted)
+
+    async def _newest(self) -> Bundle:
+        """What the Secret has, made or renewed first if need be.
+
+        Several replicas may do so in the same moment; whoever comes second takes the first one's.
+        """
+        for _ in range(MOST_CONFLICTS):
+            try:
+                return await self._read_or_make()
+            except Conflict:
+                continue
+        raise SettingsError(f"Secret {self._key}: somebody keeps changing it")
+
+    async def _read_or_make(self) -> Bundle:
+        namespace = self._key.partition("/")[0]
+        try:
+            secret = await self._server.get(object_path(SECRET, self._key), Secret)
+        except NotFound:
+            made = new_bundle(self._names, self._clock())
+            await self._server.create(collection_path(SECRET, namespace), body(self._key, made))
+            logger.info("Made certificates", extra={"secret": self._key})
+            return made
+        bundle = bundle_in(secret)
+        try:
+            fresh = renewed(bundle, self._names, self._clock())
+        except ValueError as error:
+            raise SettingsError(
+                f"Secret {self._key}: holds no usable certificates: {error}"
+            ) from error
+        if fresh is not bundle:
+            version = secret.metadata.resource_version
+            await self._server.replace(
+                object_path(SECRET, self._key), body(self._key, fresh, version)
+            )
+            logger.info("Renewed certificates", extra={"secret": self._key})
+        return fresh
+
+
+FIELDS = ("ca.crt", "ca.key", "tls.crt", "tls.key", "client.crt", "client.key")
+
+
+def body(key: str, bundle: Bundle, version: str = "") -> dict[str, Any]:
+    """The Secret as the server takes it."""
+    namespace, _, name = key.partition("/")
+    serving, client = bundle.serving, bundle.client
+    values = (
+        bundle.trusted,
+        bundle.authority_key,
+        serving.certificate,
+        serving.key,
+        client.certificate,
+        client.key,
+    )
+    encoded = [base64.b64encode(value).decode() for value in values]
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace, "resourceVersion": version},
+        "type": "kubernetes.io/tls",
+        "data": dict(zip(FIELDS, encoded, strict=True)),
+    }
+
+
+def bundle_in(secret: Secret) -> Bundle:
+    """The certificates in a Secret of ours."""
+    key = secret.metadata.key
+    missing = [field for field in FIELDS if field not in secret.data]
+    if missing:
+        raise SettingsError(
+            f"Secret {key}: has no {missing[0]}; expected one that rescheduler has made, or none"
+        )
+    ca, ca_key, crt, crt_key, client, client_key = (
+        base64.b64decode(secret.data[field]) for field in FIELDS
+    )
+    return Bundle(ca, ca_key, Pair(crt, crt_key), Pair(client, client_key))

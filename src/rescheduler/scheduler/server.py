@@ -1,0 +1,180 @@
+"""The HTTPS server: reads questions, checks who asks, and hands out answers.
+
+It waits for nobody: what is too long, too slow or not to be understood is refused, and what we
+cannot answer yet is answered with 503, so that whoever asked goes on without us.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from rescheduler.errors import SettingsError
+from rescheduler.scheduler.admission import Admission
+from rescheduler.scheduler.extender import Extender
+from rescheduler.scheduler.protocol import BadRequest
+from rescheduler.scheduler.registration import PATH as WEBHOOK_PATH
+from rescheduler.scheduler.tls import ServingContext
+
+logger = logging.getLogger(__name__)
+
+# 5,000 whole nodes of 10 KB and a pod; a scheduler that sends names needs a hundredth of it.
+LONGEST_QUESTION = 64 << 20
+# The API server accepts no object of more than 3 MB, and a review may hold one twice.
+LONGEST_REVIEW = 8 << 20
+# Who sends more slowly than this is not a scheduler.
+READ_SECONDS = 10.0
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+AnswerTo = Callable[[bytes], bytes | Awaitable[bytes]]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Who answers what."""
+
+    extender: Extender
+    admission: Admission
+    why_not_ready: Callable[[], str]
+    """Why questions cannot be answered now; nothing if they can."""
+
+
+def application(answers: Answers, tls: ServingContext) -> web.Application:
+    """All paths."""
+    made = web.Application(middlewares=[answering_errors])
+    extender = answers.extender
+    for name, handler in (
+        ("filter", once_ready(answers, answering(extender.filter, LONGEST_QUESTION))),
+        ("prioritize", once_ready(answers, answering(extender.prioritize, LONGEST_QUESTION))),
+        # Binding needs no knowledge, and nobody else does it for us.
+        ("bind", answering(extender.bind, LONGEST_REVIEW)),
+    ):
+        made.router.add_post(f"/extender/{name}", for_known_clients(handler, tls))
+    review = answering(answers.admission.review, LONGEST_REVIEW)
+    made.router.add_post(WEBHOOK_PATH, once_ready(answers, review))
+    made.router.add_get("/healthz", alive)
+    made.router.add_get("/readyz", readiness(answers))
+    return made
+
+
+def once_ready(answers: Answers, handle: Handler) -> Handler:
+    """The handler, while enough is known to answer."""
+
+    async def check(request: web.Request) -> web.StreamResponse:
+        if why := answers.why_not_ready():
+            return refusal(web.HTTPServiceUnavailable.status_code, why)
+        return await handle(request)
+
+    return check
+
+
+def answering(answer: AnswerTo, longest: int) -> Handler:
+    """A handler that has a body answered."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        answered = answer(await body_of(request, longest))
+        content = answered if isinstance(answered, bytes) else await answered
+        return web.Response(body=content, content_type="application/json")
+
+    return handle
+
+
+def for_known_clients(handle: Handler, tls: ServingContext) -> Handler:
+    """The handler, for those alone who show a certificate that we trust, where we trust any."""
+
+    async def check(request: web.Request) -> web.StreamResponse:
+        transport = request.transport
+        shown = None if transport is None else transport.get_extra_info("peercert")
+        if tls.knows_clients and not shown:
+            return refusal(web.HTTPForbidden.status_code, "expected a client certificate")
+        return await handle(request)
+
+    return check
+
+
+async def body_of(request: web.Request, longest: int) -> bytes:
+    """All that was sent, unless it is too long or takes too long."""
+    too_long = f"expected a body of at most {longest} bytes"
+    if (request.content_length or 0) > longest:
+        raise Refusal(web.HTTPRequestEntityTooLarge.status_code, too_long)
+    parts: list[bytes] = []
+    length = 0
+    try:
+        async with asyncio.timeout(READ_SECONDS):
+            async for part in request.content.iter_any():
+                parts.append(part)
+                length += len(part)
+                if length > longest:
+                    raise Refusal(web.HTTPRequestEntityTooLarge.status_code, too_long)
+    except TimeoutError as error:
+        raise Refusal(web.HTTPRequestTimeout.status_code, "the body took too long") from error
+    return b"".join(parts)
+
+
+class Refusal(Exception):
+    """A request that gets no answer."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+def refusal(status: int, why: str) -> web.Response:
+    """Why there is no answer."""
+    body = msgspec.json.encode({"error": why})
+    return web.Response(status=status, body=body, content_type="application/json")
+
+
+@web.middleware
+async def answering_errors(request: web.Request, handler: Any) -> web.StreamResponse:
+    """Turns errors into answers."""
+    try:
+        response: web.StreamResponse = await handler(request)
+    except BadRequest as error:
+        extra = {"path": request.path, "error": str(error)}
+        logger.warning("Refused a request that cannot be understood", extra=extra)
+        return refusal(web.HTTPBadRequest.status_code, str(error))
+    except Refusal as error:
+        return refusal(error.status, str(error))
+    return response
+
+
+async def alive(request: web.Request) -> web.Response:
+    """Whether we are there at all."""
+    return web.Response(text="ok\n")
+
+
+def readiness(answers: Answers) -> Handler:
+    """Whether questions are answered."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        why = answers.why_not_ready()
+        status = web.HTTPServiceUnavailable.status_code if why else web.HTTPOk.status_code
+        return web.Response(status=status, text=f"{why or 'ok'}\n")
+
+    return handle
+
+
+@asynccontextmanager
+async def serving(
+    answers: Answers, tls: ServingContext, host: str, port: int
+) -> AsyncIterator[int]:
+    """Serve while the block runs; gives the port, which the system picks if it is 0."""
+    runner = web.AppRunner(application(answers, tls), access_log=None, handle_signals=False)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port, ssl_context=tls.context, backlog=512)
+        try:
+            await site.start()
+        except OSError as error:
+            raise SettingsError(f"{host}:{port}: cannot listen there: {error.strerror}") from error
+        listening = runner.addresses[0][1]
+        logger.info("Serving", extra={"host": host, "port": listening})
+        yield listening
+    finally:
+        await runner.cleanup()

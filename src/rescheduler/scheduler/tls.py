@@ -1,0 +1,120 @@
+"""What the server shows and whom it trusts, kept fresh while it runs.
+
+Certificates come from a directory that somebody else keeps up to date (cert-manager, for one), or
+from a Secret that we fill ourselves. New ones are used for new connections; those that are open
+stay open.
+"""
+
+import asyncio
+import logging
+import ssl
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rescheduler.errors import ReschedulerError, SettingsError
+from rescheduler.scheduler.pair import Pair
+
+logger = logging.getLogger(__name__)
+
+# A mounted Secret is replaced without notice; whoever serves with old files is soon refused.
+LOOK_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What to serve with, and whose clients to trust."""
+
+    serving: Pair
+    authority: bytes
+    """Who vouches for us; goes into the webhook's configuration. Empty if nobody said."""
+    client_authority: bytes = b""
+    """Who vouches for clients. Empty means that anyone may ask."""
+
+
+class Source(ABC):
+    """Where certificates come from."""
+
+    @abstractmethod
+    async def load(self) -> Credentials:
+        """Those that are good now."""
+
+
+class CertificateFiles(Source):
+    """A directory with `tls.crt`, `tls.key` and perhaps `ca.crt`, as a TLS Secret is mounted."""
+
+    def __init__(self, directory: Path, client_authority: Path | None) -> None:
+        self._directory = directory
+        self._client_authority = client_authority
+
+    async def load(self) -> Credentials:
+        authority = self._directory / "ca.crt"
+        return Credentials(
+            Pair(content(self._directory / "tls.crt"), content(self._directory / "tls.key")),
+            content(authority) if authority.exists() else b"",
+            content(self._client_authority) if self._client_authority is not None else b"",
+        )
+
+
+def content(file: Path) -> bytes:
+    """What is in a file that must be there."""
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{file}: cannot be read: {error.strerror}") from error
+
+
+class ServingContext:
+    """The TLS settings of a running server."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._used: Credentials | None = None
+        self.use(credentials)
+
+    @property
+    def knows_clients(self) -> bool:
+        """Whether clients can show who they are."""
+        return self.context.verify_mode != ssl.CERT_NONE
+
+    def use(self, credentials: Credentials) -> bool:
+        """Take these from now on; whether they are others than before."""
+        if credentials == self._used:
+            return False
+        try:
+            self._load(credentials)
+        except (ssl.SSLError, ValueError) as error:
+            raise SettingsError(f"the certificates cannot be used: {error}") from error
+        self._used = credentials
+        return True
+
+    def _load(self, credentials: Credentials) -> None:
+        # OpenSSL reads them from files only.
+        with tempfile.TemporaryDirectory() as directory:
+            certificate, key = Path(directory) / "tls.crt", Path(directory) / "tls.key"
+            certificate.write_bytes(credentials.serving.certificate)
+            key.touch(mode=0o600)
+            key.write_bytes(credentials.serving.key)
+            self.context.load_cert_chain(certificate, key)
+        if credentials.client_authority:
+            self.context.load_verify_locations(cadata=credentials.client_authority.decode())
+            # Optional, because only some paths ask for one; a wrong one is refused all the same.
+            self.context.verify_mode = ssl.CERT_OPTIONAL
+
+
+async def keep_fresh(
+    source: Source, serving: ServingContext, renewed: Callable[[Credentials], Awaitable[None]]
+) -> None:
+    """Look for new certificates again and again, until cancelled."""
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            credentials = await source.load()
+            if serving.use(credentials):
+                logger.info("Took over new certificates")
+            await renewed(credentials)
+        except ReschedulerError as error:
+            logger.warning("Failed to look for new certificates", extra={"error": str(error)})
