@@ -8,6 +8,7 @@ template is computed once for all of its pods.
 """
 
 from array import array
+from collections.abc import ItemsView
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -203,6 +204,8 @@ class TemplatePool:
         self._users = array("q")
         self._free: list[int] = []
         self._latest_of_owner: dict[str, int] = {}
+        self.added = 0
+        """How often a template was added: while it stays the same, so do all numbers in use."""
 
     def acquire(self, pod: Pod) -> int:
         """The number of the template of `pod`, which now has one user more."""
@@ -235,6 +238,10 @@ class TemplatePool:
     def __len__(self) -> int:
         return len(self._number_of)
 
+    def numbers(self) -> ItemsView[bytes, int]:
+        """The number of each template by its digest, which is the same for equal templates."""
+        return self._number_of.items()
+
     def _find(self, parts: Parts) -> int:
         """The number of the template with these parts, new or not."""
         digest = blake2b(self._encode(parts), digest_size=16).digest()
@@ -256,4 +263,5 @@ class TemplatePool:
             self._entries.append(entry)
             self._users.append(0)
         self._number_of[digest] = number
+        self.added += 1
         return number

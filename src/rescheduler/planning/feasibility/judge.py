@@ -1,6 +1,6 @@
 """The judge: asks every rule, and keeps their counts true while moves are planned."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import NamedTuple
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescheduler.model.snapshot import NO_NODE, Bools, Snapshot
-from rescheduler.model.templates import Template
+from rescheduler.model.templates import PooledTemplate, Template
 from rescheduler.planning.feasibility.inter_pod_affinity import Company, InterPodAffinity
 from rescheduler.planning.feasibility.node_affinity import NodeAffinity
 from rescheduler.planning.feasibility.node_declared_features import NodeDeclaredFeatures
@@ -21,7 +21,13 @@ from rescheduler.planning.feasibility.pod_topology_spread import (
     PodTopologySpread,
     hard_constraints,
 )
-from rescheduler.planning.feasibility.rule import ClusterView, CountingRule, Rule
+from rescheduler.planning.feasibility.rule import (
+    ClusterView,
+    CountingRule,
+    KnowingRule,
+    Rule,
+    Whereabouts,
+)
 from rescheduler.planning.feasibility.taint_toleration import TaintToleration
 from rescheduler.planning.feasibility.volume_binding import VolumeBinding
 from rescheduler.planning.feasibility.volume_restrictions import VolumeRestrictions
@@ -44,9 +50,9 @@ class Judge:
     The pods are where the snapshot has them until `move` says otherwise.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        self._view = ClusterView(snapshot)
+    def __init__(self, snapshot: Snapshot, whereabouts: Whereabouts | None = None) -> None:
+        """`whereabouts` knows where pods are in place of the snapshot; whoever has one `count`s."""
+        self._view = ClusterView(snapshot, whereabouts)
         unschedulable = NodeUnschedulable(self._view)
         taints, affinity = TaintToleration(self._view), NodeAffinity(self._view)
         ports, self.resources = NodePorts(self._view), NodeResourcesFit(self._view)
@@ -85,12 +91,42 @@ class Judge:
             self._company,
         )
         self._among_neighbours: tuple[CountingRule, ...] = (self._spread, self._company)
+        self._knowing: tuple[KnowingRule, ...] = (
+            ports,
+            restrictions,
+            limits,
+            binding,
+            zone,
+            self._spread,
+            self._company,
+        )
         self._but_room = (*self._occupying, *self._among_neighbours)
         self._about_nodes = [number for number, _ in self._numbered(taints, affinity)]
         self._lasting_refusals: dict[int, Refusals | None] = {}
         self._neighbourly_refusals: dict[int, Refusals | None] = {}
         self._steps: list[_Step] = []
         self._count_all_pods()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The cluster as it was, and every template that is known by now."""
+        return self._view.snapshot
+
+    def add_templates(self, added: Sequence[PooledTemplate]) -> None:
+        """Know templates that no pod had so far; their numbers follow those of the others."""
+        first = len(self.snapshot.templates)
+        self._view.add_templates(added)
+        for number in range(first, len(self.snapshot.templates)):
+            for rule in self._knowing:
+                rule.know(number)
+        for prepared in ("company", "minding", "beyond_nodes", "_occupies"):
+            self.__dict__.pop(prepared, None)
+
+    def count(self, template: int, node: int, count: int, terminating: bool) -> None:
+        """Pods that need not be the snapshot's came to the node, or left it if negative."""
+        for rule in self._counting:
+            rule.placed(template, node, count, terminating)
+        self._forget_affected_by(template)
 
     def refusals(self, template: int) -> Refusals:
         """Which rule refuses each node to a new pod of this template, all others staying put."""
