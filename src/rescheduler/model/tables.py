@@ -294,6 +294,10 @@ class PodTable(_TableBase[Pod]):
         """The row of a pod, if there is such a pod."""
         return self._identity.row_of.get(key)
 
+    def template_number(self, row: int) -> int:
+        """The number in the pool of the template of the pod in this row."""
+        return self._template[row]
+
     def created(self, row: int) -> float:
         """When the pod in this row was created, in seconds; NaN if that is not known."""
         return self._created[row]

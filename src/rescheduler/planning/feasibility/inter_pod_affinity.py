@@ -144,30 +144,29 @@ class InterPodAffinity:
         """Let what was counted already count pods of a new template, and know whom it minds."""
         newcomer = self._view.snapshot.templates[template]
         for affinity in self._affinity.values():
-            meant = all(self._means(each, affinity.namespace, newcomer) for each in affinity.terms)
+            meant = all(self.means(each, affinity.namespace, newcomer) for each in affinity.terms)
             affinity.matching = np.append(affinity.matching, meant)
             if meant:
                 self._affinity_counting[template].append(affinity)
         for anti in self._anti.values():
-            if self._means(anti.term, anti.namespace, newcomer):
+            if self.means(anti.term, anti.namespace, newcomer):
                 self._anti_counting[template].append(anti)
         for owned in self._owned.values():
-            if self._is_kept_away(owned, newcomer):
+            if self.is_meant(newcomer, owned.term, owned.namespace):
                 owned.keeps_away.append(template)
                 self._kept_away_by[template].append(owned)
         self._note_owned_terms(template)
 
     def refused(self, template: int) -> Bools | None:
-        parts = [
-            part
-            for part in (
-                self._without_company(template),
-                self._with_unwanted_company(template),
-                self._where_it_is_unwanted(template),
-            )
-            if part is not None
-        ]
-        return _any_of(parts)
+        return _any_of([part for part in self.parts_refused(template) if part is not None])
+
+    def parts_refused(self, template: int) -> tuple[Bools | None, Bools | None, Bools | None]:
+        """Nodes refused for lack of company, for unwanted company, and by those who mind it."""
+        return (
+            self._without_company(template),
+            self._with_unwanted_company(template),
+            self._where_it_is_unwanted(template),
+        )
 
     def reason(self, template: int, node: int) -> str:
         without_company = self._without_company(template)
@@ -372,7 +371,7 @@ class InterPodAffinity:
             self._named(term, namespace) | self._namespaces_selected_by(selector)
         )
 
-    def _means(self, term: PodAffinityTerm, namespace: str, template: Template) -> bool:
+    def means(self, term: PodAffinityTerm, namespace: str, template: Template) -> bool:
         """Whether a newcomer's term means pods of this one template."""
         if not selects(term.label_selector, template.labels):
             return False
@@ -382,12 +381,12 @@ class InterPodAffinity:
         named = self._named(term, namespace)
         return template.namespace in named | self._namespaces_selected_by(selector)
 
-    def _is_kept_away(self, owned: _OwnedTerm, template: Template) -> bool:
+    def is_meant(self, template: Template, term: PodAffinityTerm, owner_namespace: str) -> bool:
         """Whether a placed pod's term means pods of this one template."""
-        if not selects(owned.term.label_selector, template.labels):
+        if not selects(term.label_selector, template.labels):
             return False
-        selector = owned.term.namespace_selector
-        namespaces = self._named(owned.term, owned.namespace)
+        selector = term.namespace_selector
+        namespaces = self._named(term, owner_namespace)
         if template.namespace in namespaces | self._namespaces_selected_by(selector):
             return True
         is_unknown = template.namespace not in self._view.snapshot.namespaces

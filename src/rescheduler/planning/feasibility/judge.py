@@ -52,15 +52,15 @@ class Judge:
 
     def __init__(self, snapshot: Snapshot, whereabouts: Whereabouts | None = None) -> None:
         """`whereabouts` knows where pods are in place of the snapshot; whoever has one `count`s."""
-        self._view = ClusterView(snapshot, whereabouts)
-        unschedulable = NodeUnschedulable(self._view)
-        taints, affinity = TaintToleration(self._view), NodeAffinity(self._view)
-        ports, self.resources = NodePorts(self._view), NodeResourcesFit(self._view)
-        restrictions, limits = VolumeRestrictions(self._view), NodeVolumeLimits(self._view)
-        binding, zone = VolumeBinding(self._view), VolumeZone(self._view)
-        self._spread = PodTopologySpread(self._view, affinity, taints)
-        self._company = InterPodAffinity(self._view)
-        features = NodeDeclaredFeatures(self._view)
+        self.view = ClusterView(snapshot, whereabouts)
+        unschedulable = NodeUnschedulable(self.view)
+        taints, affinity = TaintToleration(self.view), NodeAffinity(self.view)
+        ports, self.resources = NodePorts(self.view), NodeResourcesFit(self.view)
+        restrictions, limits = VolumeRestrictions(self.view), NodeVolumeLimits(self.view)
+        binding, zone = VolumeBinding(self.view), VolumeZone(self.view)
+        self.spread = PodTopologySpread(self.view, affinity, taints)
+        self.neighbours = InterPodAffinity(self.view)
+        features = NodeDeclaredFeatures(self.view)
         self.rules: tuple[Rule, ...] = (
             unschedulable,
             taints,
@@ -71,8 +71,8 @@ class Judge:
             limits,
             binding,
             zone,
-            self._spread,
-            self._company,
+            self.spread,
+            self.neighbours,
             features,
         )
         """In the order in which the scheduler asks them; the first to refuse gives the reason."""
@@ -80,25 +80,25 @@ class Judge:
         # a few moves, and is remembered in between. What it says of a node's own pods changes
         # with every move, and is asked anew.
         self._lasting = self._numbered(unschedulable, taints, affinity, binding, zone, features)
-        self._neighbourly = self._numbered(self._spread, self._company)
+        self._neighbourly = self._numbered(self.spread, self.neighbours)
         self._local = self._numbered(ports, self.resources, restrictions, limits)
         self._occupying: tuple[CountingRule, ...] = (ports, restrictions, limits)
         self._occupancy = self._numbered(ports, restrictions, limits)
         self._counting: tuple[CountingRule, ...] = (
             *self._occupying,
             self.resources,
-            self._spread,
-            self._company,
+            self.spread,
+            self.neighbours,
         )
-        self._among_neighbours: tuple[CountingRule, ...] = (self._spread, self._company)
+        self._among_neighbours: tuple[CountingRule, ...] = (self.spread, self.neighbours)
         self._knowing: tuple[KnowingRule, ...] = (
             ports,
             restrictions,
             limits,
             binding,
             zone,
-            self._spread,
-            self._company,
+            self.spread,
+            self.neighbours,
         )
         self._but_room = (*self._occupying, *self._among_neighbours)
         self._about_nodes = [number for number, _ in self._numbered(taints, affinity)]
@@ -110,12 +110,12 @@ class Judge:
     @property
     def snapshot(self) -> Snapshot:
         """The cluster as it was, and every template that is known by now."""
-        return self._view.snapshot
+        return self.view.snapshot
 
     def add_templates(self, added: Sequence[PooledTemplate]) -> None:
         """Know templates that no pod had so far; their numbers follow those of the others."""
         first = len(self.snapshot.templates)
-        self._view.add_templates(added)
+        self.view.add_templates(added)
         for number in range(first, len(self.snapshot.templates)):
             for rule in self._knowing:
                 rule.know(number)
@@ -185,14 +185,14 @@ class Judge:
     def would_harm_others(self, pod: int, target: int) -> bool:
         """Whether pods that stay lose required company, or even spread, if this one moves there."""
         template, source = int(self.snapshot.pods.template[pod]), self.node_of(pod)
-        return self._company.would_be_missed(
+        return self.neighbours.would_be_missed(
             template, source, target
-        ) or self._spread.would_be_uneven(template, source, target)
+        ) or self.spread.would_be_uneven(template, source, target)
 
     @cached_property
     def company(self) -> Company:
         """Which templates mind each other's pods."""
-        return self._company.company()
+        return self.neighbours.company()
 
     @cached_property
     def minding(self) -> Bools:
@@ -236,7 +236,7 @@ class Judge:
 
     def node_of(self, pod: int) -> int:
         """Where the pod is at the moment."""
-        return self._view.placed_pods.node_of(pod)
+        return self.view.placed_pods.node_of(pod)
 
     def move(self, pod: int, node: int) -> None:
         """The pod is on `node` from now on."""
@@ -259,7 +259,7 @@ class Judge:
                 rule.placed(template, source, -1, terminating)
             if target >= 0:
                 rule.placed(template, target, 1, terminating)
-        self._view.placed_pods.put(pod, target)
+        self.view.placed_pods.put(pod, target)
         self._forget_affected_by(template)
 
     def undo(self) -> None:
@@ -293,7 +293,7 @@ class Judge:
                 rule.placed(template, source, -1, terminating)
             if target >= 0:
                 rule.placed(template, target, 1, terminating)
-        self._view.placed_pods.put(pod, target)
+        self.view.placed_pods.put(pod, target)
 
     def _forget_affected_by(self, template: int) -> None:
         for affected in self.affected_by(template):
@@ -301,7 +301,7 @@ class Judge:
 
     def affected_by(self, template: int) -> set[int]:
         """Templates whose neighbours change, for better or worse, when a pod of this one moves."""
-        return {*self._spread.affected(template), *self._company.affected(template)}
+        return {*self.spread.affected(template), *self.neighbours.affected(template)}
 
     @cached_property
     def _occupies(self) -> Bools:

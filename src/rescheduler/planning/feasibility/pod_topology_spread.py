@@ -160,7 +160,7 @@ class PodTopologySpread:
         newcomer = self._view.snapshot.templates[template]
         selector = effective_selector(constraint, newcomer)
         selected = self._view.template_labels.selected_by(selector)
-        counted_nodes = usable & self._nodes_by_policy(template, constraint)
+        counted_nodes = usable & self.nodes_by_policy(template, constraint)
         codes, code_of = self._view.node_labels.column(constraint.topology_key)
         counted_domains = np.zeros(len(code_of), bool)
         counted_domains[codes[counted_nodes]] = True
@@ -174,7 +174,7 @@ class PodTopologySpread:
             counted_domains=counted_domains,
             counts=np.zeros(len(code_of), np.int32),
         )
-        if selector is not None and not _is_empty(selector):
+        if selector is not None and not is_empty(selector):
             self._made_in[newcomer.namespace].append(spread)
             self._count(spread, selected & self._view.templates_in(frozenset([newcomer.namespace])))
         return spread
@@ -192,7 +192,8 @@ class PodTopologySpread:
             usable &= self._view.node_labels.column(constraint.topology_key).codes >= 0
         return usable
 
-    def _nodes_by_policy(self, template: int, constraint: TopologySpreadConstraint) -> Bools:
+    def nodes_by_policy(self, template: int, constraint: TopologySpreadConstraint) -> Bools:
+        """Nodes whose pods count, by what the constraint says of affinity and taints."""
         usable = np.ones(len(self._view.snapshot.nodes), bool)
         if (constraint.node_affinity_policy or "Honor") == "Honor":
             refused = self._node_affinity.refused(template)
@@ -223,5 +224,6 @@ def effective_selector(
     return LabelSelector(selector.match_labels, selector.match_expressions + shared)
 
 
-def _is_empty(selector: LabelSelector) -> bool:
+def is_empty(selector: LabelSelector) -> bool:
+    """Whether a selector would select everything."""
     return not selector.match_labels and not selector.match_expressions
