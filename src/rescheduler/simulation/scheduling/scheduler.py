@@ -8,15 +8,21 @@ import numpy as np
 
 from rescheduler.model.cluster import ClusterTables
 from rescheduler.model.snapshot import Amounts
+from rescheduler.model.tables import ObjectTable
+from rescheduler.simulation.scheduling.inter_pod_affinity import InterPodAffinity
 from rescheduler.simulation.scheduling.known_cluster import KnownCluster
+from rescheduler.simulation.scheduling.node_affinity import NodeAffinity
 from rescheduler.simulation.scheduling.node_resources_balanced_allocation import (
     NodeResourcesBalancedAllocation,
 )
 from rescheduler.simulation.scheduling.node_resources_fit import NodeResourcesFit
 from rescheduler.simulation.scheduling.placement import Placement
+from rescheduler.simulation.scheduling.pod_topology_spread import PodTopologySpread
 from rescheduler.simulation.scheduling.refusal_message import refusal_message
 from rescheduler.simulation.scheduling.sampling import Search, in_turn
 from rescheduler.simulation.scheduling.score_plugin import Nodes, ScorePlugin
+from rescheduler.simulation.scheduling.services import SERVICE, Groups, Service
+from rescheduler.simulation.scheduling.taint_toleration import TaintToleration
 
 
 class SimulatedScheduler:
@@ -24,6 +30,8 @@ class SimulatedScheduler:
 
     def __init__(self, tables: ClusterTables, seed: int) -> None:
         self._tables = tables
+        self.services: ObjectTable[Service] = ObjectTable(SERVICE)
+        """The caller puts Services here; the cluster's tables have no place for them."""
         self._random = Random(seed)
         self._search = Search()
         self._cluster = KnownCluster(tables)
@@ -39,10 +47,12 @@ class SimulatedScheduler:
         return [self._place(key) for key in self._in_order(pending)]
 
     def scores(self, key: str) -> dict[str, int]:
-        """The score of each node that would take this pod now: the highest is as good as chosen."""
+        """The score of each node that would take this pod now; it goes to one of the highest."""
         self._catch_up()
         template = self._cluster.template_of(self._row_of(key))
         nodes = np.flatnonzero(self._cluster.judge.accepted(template))
+        if not len(nodes):
+            return {}
         names = self._cluster.judge.snapshot.nodes.names
         scores = self._total(template, nodes).tolist()
         return {names[node]: score for node, score in zip(nodes.tolist(), scores, strict=True)}
@@ -57,7 +67,11 @@ class SimulatedScheduler:
         """What is known of nodes is known for as long as they stay the same."""
         self._order = in_turn(self._cluster.judge.snapshot.nodes.objects)
         self._plugins: tuple[ScorePlugin, ...] = (
+            TaintToleration(self._cluster),
+            NodeAffinity(self._cluster),
             NodeResourcesFit(self._cluster),
+            PodTopologySpread(self._cluster, Groups(self._tables, self.services)),
+            InterPodAffinity(self._cluster),
             NodeResourcesBalancedAllocation(self._cluster),
         )
 
