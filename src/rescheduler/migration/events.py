@@ -5,12 +5,13 @@ They are told in the background and at most once: a lost Event must not hold up 
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
+from random import Random
 from typing import Any
 
 from rescheduler.errors import ReschedulerError
+from rescheduler.kube.clock import WALL_CLOCK
 from rescheduler.kube.port import ApiServer
 from rescheduler.migration.marks import rfc3339
 from rescheduler.migration.objects import API_VERSION, Migration
@@ -26,9 +27,15 @@ WARNINGS = ("MigrationFailed", "MigrationUndoing", "MigrationRetrying")
 class Events:
     """Events on their way to the server."""
 
-    def __init__(self, server: ApiServer, clock: Callable[[], datetime] | None = None) -> None:
+    def __init__(
+        self,
+        server: ApiServer,
+        clock: Callable[[], datetime] = WALL_CLOCK.now,
+        chance: Random | None = None,
+    ) -> None:
         self._server = server
-        self._clock = clock or (lambda: datetime.now(UTC))
+        self._clock = clock
+        self._chance = chance or Random()
         self._waiting: asyncio.Queue[dict[str, Any]] = asyncio.Queue(MOST_WAITING)
 
     def tell(self, migration: Migration, reason: str, message: str) -> None:
@@ -38,7 +45,8 @@ class Events:
         own = {"apiVersion": API_VERSION, "kind": "Migration", **reference(migration)}
         for about in (own, pod):
             try:
-                self._waiting.put_nowait(event(about, reason, message, self._clock()))
+                name = f"{about['name'][:200]}.{self._chance.getrandbits(64):016x}"
+                self._waiting.put_nowait(event(name, about, reason, message, self._clock()))
             except asyncio.QueueFull:
                 return
 
@@ -66,16 +74,15 @@ def reference(migration: Migration) -> dict[str, str]:
     return {"namespace": metadata.namespace, "name": metadata.name, "uid": metadata.uid}
 
 
-def event(about: dict[str, str], reason: str, message: str, now: datetime) -> dict[str, Any]:
+def event(
+    name: str, about: dict[str, str], reason: str, message: str, now: datetime
+) -> dict[str, Any]:
     """An Event as the server takes it."""
     moment = rfc3339(now)
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {
-            "namespace": about["namespace"],
-            "name": f"{about['name'][:200]}.{uuid.uuid4().hex[:16]}",
-        },
+        "metadata": {"namespace": about["namespace"], "name": name},
         "involvedObject": about,
         "reason": reason,
         "message": message[:LONGEST_MESSAGE],

@@ -4,7 +4,9 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
+from random import Random
 
+from rescheduler.kube.clock import WALL_CLOCK, Clock
 from rescheduler.kube.port import ApiServer
 from rescheduler.kube.store import LiveStore, cancel
 from rescheduler.migration.controller import Controller
@@ -30,14 +32,24 @@ class Program:
         *,
         strategies: Mapping[str, type[Strategy]] = {},
         dry_run: bool = False,
+        clock: Clock = WALL_CLOCK,
+        chance: Random | None = None,
     ) -> None:
         tables = ClusterTables()
         self._dry_run = dry_run
-        self._store = LiveStore(server, tables)
-        self._watching = Watching(server, self._store, tables)
-        self.controller = Controller(server, self._watching, policy.migration_options())
+        self._store = LiveStore(server, tables, clock=clock.seconds, chance=chance)
+        self._watching = Watching(server, self._store, tables, clock=clock.seconds, chance=chance)
+        self.controller = Controller(
+            server, self._watching, policy.migration_options(), clock=clock, chance=chance
+        )
         self.rounds = Rounds(
-            server, self._store, self._watching, policy, strategies=strategies, dry_run=dry_run
+            server,
+            self._store,
+            self._watching,
+            policy,
+            strategies=strategies,
+            dry_run=dry_run,
+            clock=clock,
         )
         self._stopping = asyncio.Event()
 
