@@ -6,7 +6,7 @@ for it, such as a maintenance label. Every round says what it did, also if that 
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -70,6 +70,7 @@ class Rounds:
         self._dry_run = dry_run
         self._clock = clock
         self._pressed: dict[str, int] = {}
+        self._subscribers: list[Callable[[Round], None]] = []
         self._early = asyncio.Event()
         self._under_maintenance: set[str] = set()
 
@@ -103,7 +104,13 @@ class Rounds:
             wanted = [move for move in wanted if await self._ask_for(move, snapshot, migrations)]
         made = Round(plan, tuple(wanted), left_alone)
         self._tell(made)
+        for subscriber in self._subscribers:
+            subscriber(made)
         return made
+
+    def subscribe(self, subscriber: Callable[[Round], None]) -> None:
+        """Be told of every round that was made."""
+        self._subscribers.append(subscriber)
 
     async def _withdraw_stale_moves(self) -> None:
         """Delete moves of ours that never started: the cluster they were planned for is gone."""
