@@ -44,10 +44,16 @@ class RealScheduler:
 
     def __init__(self, cluster: TestCluster) -> None:
         self._client = cluster.client
-        for name, value in PRIORITIES.items():
+        # Nobody may push others out, not even pods that name no class.
+        for name, value in {"none": 0, **PRIORITIES}.items():
             self._client.create(
                 "/apis/scheduling.k8s.io/v1/priorityclasses",
-                {"metadata": {"name": name}, "value": value, "preemptionPolicy": "Never"},
+                {
+                    "metadata": {"name": name},
+                    "value": value,
+                    "globalDefault": name == "none",
+                    "preemptionPolicy": "Never",
+                },
             )
         self._watch = PodWatch(cluster.client)
 
