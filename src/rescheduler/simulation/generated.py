@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
-from uuid import UUID
 
 from rescheduler.labels import MAINTENANCE
 from rescheduler.settings import Policy, StrategyName
+from rescheduler.simulation.completing import uid_for
 from rescheduler.simulation.objects import reference_to
 from rescheduler.simulation.workload.bodies import HOSTNAME, namespace_body
 
@@ -434,12 +434,7 @@ def _metadata(kind: str, key: str, labels: dict[str, str]) -> JsonObject:
     return {
         "name": name,
         **({"namespace": namespace} if namespace else {}),
-        "uid": _uid(kind, key),
+        "uid": uid_for(kind, key),
         "labels": dict(labels),
         "creationTimestamp": CREATED,
     }
-
-
-def _uid(kind: str, key: str) -> str:
-    """The same for the same object, so that owners and owned agree."""
-    return str(UUID(int=Random(f"{kind}/{key}").getrandbits(128), version=4))

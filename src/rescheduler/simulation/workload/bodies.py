@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Mapping
 
+from rescheduler.labels import RUNS_FOR_SECONDS
 from rescheduler.model.quantities import Quantity
 from rescheduler.simulation.workload.changes import JsonObject
 from rescheduler.simulation.workload.file import NewNodes
@@ -104,4 +105,4 @@ def asking_for(requests: Amounts, containers: list[JsonObject]) -> list[JsonObje
 
 def runs_for(seconds: float) -> dict[str, str]:
     """What tells the cluster in memory that a pod ends by itself."""
-    return {"simulation.rescheduler.dev/runs-for-seconds": f"{seconds:.0f}"}
+    return {RUNS_FOR_SECONDS: f"{seconds:.0f}"}
