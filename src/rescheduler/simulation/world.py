@@ -11,12 +11,17 @@ import msgspec
 from rescheduler.model.cluster import ClusterTables
 from rescheduler.model.kinds import KINDS, Kind
 from rescheduler.model.tables import Table
+from rescheduler.simulation.controllers.daemonset import DaemonSets
 from rescheduler.simulation.controllers.deployment import Deployments
 from rescheduler.simulation.controllers.disruption import Budgets
 from rescheduler.simulation.controllers.garbage import Garbage
+from rescheduler.simulation.controllers.job import Jobs
 from rescheduler.simulation.controllers.kubelet import Kubelets
+from rescheduler.simulation.controllers.nodes import Nodes
 from rescheduler.simulation.controllers.replicaset import ReplicaSets
 from rescheduler.simulation.controllers.scheduling import Scheduler, Scheduling
+from rescheduler.simulation.controllers.statefulset import StatefulSets
+from rescheduler.simulation.controllers.volumes import Claims
 from rescheduler.simulation.controllers.worker import Surroundings, Worker
 from rescheduler.simulation.indexes import Indexes
 from rescheduler.simulation.kinds import resource_named
@@ -68,7 +73,12 @@ class World:
             Deployments(around),
             ReplicaSets(around),
             ReplicaSets(around, "ReplicationController"),
+            StatefulSets(around),
+            DaemonSets(around),
+            Jobs(around),
+            Claims(around),
             Budgets(around),
+            Nodes(around),
             Garbage(around),
             Scheduling(
                 around, self._scheduler(seed) if scheduler is None else scheduler(self.tables)

@@ -4,14 +4,11 @@ An application that is scaled in the middle of a rollout is scaled in proportion
 controller does it; whatever else it does, it does one kind of step at a time and looks again.
 """
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import msgspec
-
 from rescheduler.labels import POD_TEMPLATE_HASH
-from rescheduler.migration.copies import NAME_CHARACTERS
+from rescheduler.simulation.controllers.revisions import hash_of
 from rescheduler.simulation.controllers.worker import Worker, replicas_of
 from rescheduler.simulation.kinds import BY_NAME
 from rescheduler.simulation.objects import (
@@ -33,7 +30,6 @@ REPLICA_SETS = BY_NAME["ReplicaSet"]
 DESIRED = "deployment.kubernetes.io/desired-replicas"
 MOST = "deployment.kubernetes.io/max-replicas"
 REVISION = "deployment.kubernetes.io/revision"
-HASH_LENGTH = 10
 KEPT_REVISIONS = 10
 DEFAULT_PERCENT = "25%"
 
@@ -338,10 +334,3 @@ def without_hash(template: Json | None) -> Json | None:
     labels.pop(POD_TEMPLATE_HASH, None)
     metadata = {**(template.get("metadata") or {}), "labels": labels}
     return {**template, "metadata": metadata}
-
-
-def hash_of(template: Json) -> str:
-    """A word for a version of a template: the same each time."""
-    text = msgspec.json.encode(template, order="deterministic")
-    digest = hashlib.sha256(text).digest()
-    return "".join(NAME_CHARACTERS[byte % len(NAME_CHARACTERS)] for byte in digest[:HASH_LENGTH])

@@ -30,8 +30,6 @@ class Budgets(Worker):
     def watches(self) -> None:
         self.follow("PodDisruptionBudget")
         self.store.listen("Pod", self._pod_changed)
-        for kind in (*SCALABLE, "Deployment"):
-            self.store.listen(kind, self._scaled)
 
     def _pod_changed(self, change: Change) -> None:
         for pod in (change.old, change.new):
@@ -44,9 +42,6 @@ class Budgets(Worker):
             if selector is not None and matches_labels(self.registry.selectors.of(selector), pod):
                 self.want(key_of(budget))
                 return
-
-    def _scaled(self, change: Change) -> None:
-        """The real one finds out with the next change of a pod; that follows at once."""
 
     def look_at(self, key: str) -> None:
         budget = self.store.get("PodDisruptionBudget", key)

@@ -1,7 +1,6 @@
 """Garbage: whatever belongs to something that is gone goes as well."""
 
 from rescheduler.simulation.controllers.worker import Worker
-from rescheduler.simulation.indexes import OWNING
 from rescheduler.simulation.kinds import BY_NAME, RESOURCES
 from rescheduler.simulation.objects import is_deleting
 from rescheduler.simulation.store import Change
@@ -50,6 +49,3 @@ class Garbage(Worker):
             for key in list(self.store.all(resource.name)):
                 if key.startswith(f"{namespace}/"):
                     self.registry.delete(resource, key)
-
-
-assert set(OWNING) <= set(BY_NAME)
