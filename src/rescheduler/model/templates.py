@@ -8,7 +8,6 @@ template is computed once for all of its pods.
 """
 
 from array import array
-from collections.abc import ItemsView
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -204,8 +203,8 @@ class TemplatePool:
         self._users = array("q")
         self._free: list[int] = []
         self._latest_of_owner: dict[str, int] = {}
-        self.added = 0
-        """How often a template was added: while it stays the same, so do all numbers in use."""
+        self.added = array("q")
+        """The numbers of templates in the order in which they were added, some of them again."""
 
     def acquire(self, pod: Pod) -> int:
         """The number of the template of `pod`, which now has one user more."""
@@ -238,9 +237,9 @@ class TemplatePool:
     def __len__(self) -> int:
         return len(self._number_of)
 
-    def numbers(self) -> ItemsView[bytes, int]:
-        """The number of each template by its digest, which is the same for equal templates."""
-        return self._number_of.items()
+    def digest(self, number: int) -> bytes | None:
+        """The same for equal templates; None if no pod uses the template any more."""
+        return self._digests[number] if self._entries[number] is not None else None
 
     def _find(self, parts: Parts) -> int:
         """The number of the template with these parts, new or not."""
@@ -263,5 +262,5 @@ class TemplatePool:
             self._entries.append(entry)
             self._users.append(0)
         self._number_of[digest] = number
-        self.added += 1
+        self.added.append(number)
         return number

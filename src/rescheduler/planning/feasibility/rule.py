@@ -1,6 +1,7 @@
 """What every rule can do, and the view of the cluster that rules share."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol
 
 import msgspec
@@ -53,21 +54,23 @@ class ClusterView:
         self.node_labels = NodeLabels(
             snapshot.nodes.names, [node.metadata.labels for node in nodes]
         )
-        self._look_at_templates()
         self.placed_pods = PlacedPods(snapshot)
         self.whereabouts = self.placed_pods if whereabouts is None else whereabouts
 
     def add_templates(self, added: Sequence[PooledTemplate]) -> None:
         """Know templates that no pod of the snapshot has; their numbers follow the others'."""
         self.snapshot = with_templates(self.snapshot, added)
-        self._look_at_templates()
+        for prepared in ("template_labels", "_template_namespaces"):
+            self.__dict__.pop(prepared, None)
 
-    def _look_at_templates(self) -> None:
-        templates = self.snapshot.templates
-        self.template_labels = LabelColumns([each.labels for each in templates])
-        self._template_namespaces = LabelColumns(
-            [{"namespace": each.namespace} for each in templates]
-        )
+    @cached_property
+    def template_labels(self) -> LabelColumns:
+        """Labels of the pods of each template."""
+        return LabelColumns([each.labels for each in self.snapshot.templates])
+
+    @cached_property
+    def _template_namespaces(self) -> LabelColumns:
+        return LabelColumns([{"namespace": each.namespace} for each in self.snapshot.templates])
 
     def templates_in(self, namespaces: frozenset[str]) -> Bools:
         """Templates whose pods are in one of these namespaces."""

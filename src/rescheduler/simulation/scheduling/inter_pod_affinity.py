@@ -86,7 +86,7 @@ class InterPodAffinity:
         neighbours, templates = self._cluster.judge.neighbours, self._cluster.templates
         return [
             number
-            for number in self._cluster.index.selected_by(term.label_selector)
+            for number in self._cluster.known_templates.index.selected_by(term.label_selector)
             if neighbours.means(term, newcomer.namespace, templates[number])
         ]
 

@@ -22,7 +22,7 @@ class NodeResourcesFit:
 
     def points(self, template: int, nodes: Nodes) -> Amounts:
         capacity = self._cluster.allocatable[:, nodes]
-        asked = self._cluster.nonzero_asked[template][:, None]
+        asked = self._cluster.known_templates.uses[template].asked[:, None]
         used = self._cluster.nonzero_used[:, nodes] + asked
         free = np.maximum(capacity - used, 0) * MOST // np.maximum(capacity, 1)
         # What a node does not have at all is not part of the average.

@@ -109,7 +109,7 @@ class PodTopologySpread:
         )
 
     def _selected(self, selector: LabelSelector) -> list[int]:
-        return self._cluster.index.selected_by(selector)
+        return self._cluster.known_templates.index.selected_by(selector)
 
 
 def evened_out(crowd: Amounts, scored: Bools) -> Amounts:
