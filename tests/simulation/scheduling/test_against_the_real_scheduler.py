@@ -4,12 +4,15 @@ import msgspec
 
 from rescheduler.model.cluster import ClusterTables
 from rescheduler.model.kinds import KIND_BY_NAME
+from rescheduler.simulation.scheduling.known_cluster import KnownCluster
 from rescheduler.simulation.scheduling.scheduler import SimulatedScheduler
-from rescheduler.simulation.scheduling.services import Service
+from rescheduler.simulation.scheduling.scoring import Scoring
+from rescheduler.simulation.scheduling.services import Groups, Service
 from testcluster.builders import owner_reference
 from testcluster.client import JsonObject
 from tests.conftest import FreshCluster
 from tests.simulation.scheduling.real_scheduler import RealScheduler, refusal
+from tests.simulation.scheduling.scenes import waiting
 from tests.simulation.scheduling.worlds import Workload, World
 
 SIZES = (8, 11, 14, 18, 24, 32, 45, 60)
@@ -25,6 +28,7 @@ class Comparison:
         self._tables = ClusterTables()
         self._uid_of: dict[str, str] = {}
         self._ours = SimulatedScheduler(self._tables, seed=1)
+        self._cluster = KnownCluster(self._tables)
         self._placed: list[JsonObject] = []
         self._made = 0
         self.compared = self.same_node = self.refused = 0
@@ -44,7 +48,7 @@ class Comparison:
         key = f"{decided['metadata']['namespace']}/{decided['metadata']['name']}"
         node = decided["spec"].pop("nodeName", "")
         self._put(decided)
-        scores = self._ours.scores(key)
+        scores = self._scores(key)
         [placement] = self._ours.schedule([key])
         self.compared += 1
         if not node:
@@ -65,6 +69,15 @@ class Comparison:
         decided["metadata"]["resourceVersion"] = str(int(_version(decided)) + 1)
         self._put(decided)
         self._placed.append(decided)
+
+    def _scores(self, key: str) -> dict[str, int]:
+        """The score of each node that would take a pod, as ours has it."""
+        self._cluster.catch_up()
+        template, nodes = waiting(self._cluster, self._tables, key)
+        scoring = Scoring(self._cluster, Groups(self._tables, self._ours.services))
+        names = [self._cluster.judge.snapshot.nodes.names[node] for node in nodes.tolist()]
+        scores = scoring.total(template, nodes) if names else nodes
+        return dict(zip(names, scores.tolist(), strict=True))
 
     def _let_one_go(self) -> None:
         gone = self._placed.pop(self._world.random.randrange(len(self._placed)))
