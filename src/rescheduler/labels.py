@@ -66,3 +66,11 @@ POD_TEMPLATE_HASH = "pod-template-hash"
 
 TEMPLATE_HASHES = (POD_TEMPLATE_HASH, "rollouts-pod-template-hash", "controller-revision-hash")
 """Labels that name the version of the template a pod was made from."""
+
+# ------------------------------------------------------------ what the cluster in memory reads
+
+STARTS_IN_SECONDS = "rescheduler.dev/simulated-start-seconds"
+"""Annotation on a pod: how long it takes from being bound to being Ready; `never` for ever."""
+
+RUNS_FOR_SECONDS = "rescheduler.dev/simulated-run-seconds"
+"""Annotation on a pod that runs to an end: how long it runs."""

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from rescheduler.kube.clock import WALL_CLOCK, WallClock
 from rescheduler.kube.store import LiveStore
-from rescheduler.migration.observer import utc_now
 from rescheduler.migration.rounds import Rounds, first_wave
 from rescheduler.migration.watching import Watching
 from rescheduler.model.cluster import ClusterTables
@@ -20,6 +20,16 @@ MAINTENANCE = "scheduler.alpha.kubernetes.io/maintenance"
 POLICY = Policy(enabled_strategies=(StrategyName.NODE_MAINTENANCE,), max_reschedule_pods=100)
 
 
+class FastClock(WallClock):
+    """One that is ahead."""
+
+    def __init__(self, ahead: timedelta) -> None:
+        self._ahead = ahead
+
+    def now(self) -> datetime:
+        return super().now() + self._ahead
+
+
 @asynccontextmanager
 async def rounds_on(corner: Corner, minutes_later: int = 0) -> AsyncIterator[Rounds]:
     async with client_for(corner.cluster) as client:
@@ -29,8 +39,8 @@ async def rounds_on(corner: Corner, minutes_later: int = 0) -> AsyncIterator[Rou
         store.start()
         watches = watching.start()
         await watching.synced()
-        later = timedelta(minutes=minutes_later)
-        yield Rounds(client, store, watching, POLICY, clock=lambda: utc_now() + later)
+        clock = FastClock(timedelta(minutes=minutes_later))
+        yield Rounds(client, store, watching, POLICY, clock=clock)
         for watch in watches:
             watch.cancel()
         await asyncio.gather(*watches, return_exceptions=True)
@@ -81,7 +91,7 @@ async def test_a_move_that_came_back_is_not_asked_for_again_at_once(corner: Corn
     ended = {
         "phase": "Completed",
         "outcome": "CameBack",
-        "finishedAt": utc_now().isoformat(),
+        "finishedAt": WALL_CLOCK.now().isoformat(),
         "workload": workload,
     }
     corner.outside.patch(corner.path("migrations", name) + "/status", {"status": ended})

@@ -5,12 +5,13 @@ They are sent in the background and at most once: a lost Event must not hold up 
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
+from random import Random
 from typing import Any
 
 from rescheduler.errors import ReschedulerError
+from rescheduler.kube.clock import WALL_CLOCK
 from rescheduler.kube.port import ApiServer
 
 logger = logging.getLogger(__name__)
@@ -23,17 +24,24 @@ COMPONENT = "rescheduler"
 class Recorder:
     """Events on their way to the server."""
 
-    def __init__(self, server: ApiServer, clock: Callable[[], datetime] | None = None) -> None:
+    def __init__(
+        self,
+        server: ApiServer,
+        clock: Callable[[], datetime] = WALL_CLOCK.now,
+        chance: Random | None = None,
+    ) -> None:
         self._server = server
-        self._clock = clock or (lambda: datetime.now(UTC))
+        self._clock = clock
+        self._chance = chance or Random()
         self._waiting: asyncio.Queue[dict[str, Any]] = asyncio.Queue(MOST_WAITING)
 
     def record(
         self, about: Mapping[str, str], reason: str, message: str, *, warning: bool = False
     ) -> bool:
         """Send an Event about an object; False if too many wait and this one is left out."""
+        name = f"{about['name'][:200]}.{self._chance.getrandbits(64):016x}"
         try:
-            self._waiting.put_nowait(event(about, reason, message, self._clock(), warning))
+            self._waiting.put_nowait(event(name, about, reason, message, self._clock(), warning))
         except asyncio.QueueFull:
             return False
         return True
@@ -62,17 +70,14 @@ def about_pod(namespace: str, name: str, uid: str) -> dict[str, str]:
 
 
 def event(
-    about: Mapping[str, str], reason: str, message: str, now: datetime, warning: bool
+    name: str, about: Mapping[str, str], reason: str, message: str, now: datetime, warning: bool
 ) -> dict[str, Any]:
     """An Event as the server takes it."""
     moment = now.isoformat(timespec="seconds")
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {
-            "namespace": about["namespace"],
-            "name": f"{about['name'][:200]}.{uuid.uuid4().hex[:16]}",
-        },
+        "metadata": {"namespace": about["namespace"], "name": name},
         "involvedObject": about,
         "reason": reason,
         "message": message[:LONGEST_MESSAGE],

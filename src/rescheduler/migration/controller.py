@@ -8,6 +8,7 @@ refused unless it was decided for the newest version of its object.
 import asyncio
 import logging
 from dataclasses import replace
+from random import Random
 from typing import Literal, NamedTuple
 
 from msgspec.structs import replace as replaced
@@ -20,6 +21,7 @@ from rescheduler.errors import (
     Refused,
     ReschedulerError,
 )
+from rescheduler.kube.clock import WALL_CLOCK, Clock
 from rescheduler.kube.port import ApiServer
 from rescheduler.kube.store import cancel
 from rescheduler.migration.actions import Action, Ask, CreatePod, Forget, Record, Wait, Write
@@ -67,13 +69,17 @@ class Controller:
         watching: Watching,
         options: MigrationOptions,
         reached: Reached = ignore,
+        clock: Clock = WALL_CLOCK,
+        chance: Random | None = None,
     ) -> None:
         self._watching = watching
         self._places = Places(options)
         self._interests = Interests()
-        self._queue: WorkQueue[Work] = WorkQueue()
-        self._events = Events(server)
-        self._observer = Observer(server, watching.tables, watching.migrations, watching.pods)
+        self._queue: WorkQueue[Work] = WorkQueue(chance=chance)
+        self._events = Events(server, clock.now, chance)
+        self._observer = Observer(
+            server, watching.tables, watching.migrations, watching.pods, clock.now
+        )
         self._hands = Hands(server, watching.migrations, watching.pods, reached)
         self._leftovers = Leftovers(server, self._observer, self._hands)
         self._stopping = asyncio.Event()

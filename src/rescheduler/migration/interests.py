@@ -19,7 +19,8 @@ class Interests:
 
     def __init__(self) -> None:
         self._of_key: dict[str, Set[Thing]] = {}
-        self._keys_by_thing: defaultdict[Thing, set[str]] = defaultdict(set)
+        # Not a set: those who wait are told in the order they came, the same in every process.
+        self._keys_by_thing: defaultdict[Thing, dict[str, None]] = defaultdict(dict)
 
     def set(self, key: str, things: Iterable[Thing]) -> None:
         """What a migration is interested in from now on."""
@@ -28,7 +29,7 @@ class Interests:
         for thing in had - wanted:
             self._drop(thing, key)
         for thing in wanted - had:
-            self._keys_by_thing[thing].add(key)
+            self._keys_by_thing[thing][key] = None
         self._of_key[key] = wanted
 
     def forget(self, key: str) -> None:
@@ -42,7 +43,7 @@ class Interests:
 
     def _drop(self, thing: Thing, key: str) -> None:
         keys = self._keys_by_thing[thing]
-        keys.discard(key)
+        keys.pop(key, None)
         if not keys:
             del self._keys_by_thing[thing]
 

@@ -7,10 +7,11 @@ always asked for.
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypeVar
 
 from rescheduler.errors import EvictionRefused, NotFound, Refused
+from rescheduler.kube.clock import WALL_CLOCK
 from rescheduler.kube.port import ApiServer, collection_path, object_path
 from rescheduler.labels import MIGRATION_ID
 from rescheduler.migration.actions import Question
@@ -35,11 +36,6 @@ SINGLE_WRITER = {"ReadWriteOnce", "ReadWriteOncePod"}
 JOB_UID = "batch.kubernetes.io/controller-uid"
 
 
-def utc_now() -> datetime:
-    """The time."""
-    return datetime.now(UTC)
-
-
 class Observer:
     """Makes observations, and finds the answers to the machine's questions."""
 
@@ -49,7 +45,7 @@ class Observer:
         tables: ClusterTables,
         migrations: Newest[Migration],
         pods: Newest[MovingPod],
-        clock: Callable[[], datetime] = utc_now,
+        clock: Callable[[], datetime] = WALL_CLOCK.now,
     ) -> None:
         self._server = server
         self._tables = tables

@@ -4,8 +4,10 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
+from random import Random
 from typing import Protocol
 
+from rescheduler.kube.clock import WALL_CLOCK, Clock
 from rescheduler.kube.port import ApiServer
 from rescheduler.kube.store import LiveStore, cancel
 from rescheduler.migration.controller import Controller
@@ -40,14 +42,24 @@ class Program:
         *,
         strategies: Mapping[str, type[Strategy]] = {},
         dry_run: bool = False,
+        clock: Clock = WALL_CLOCK,
+        chance: Random | None = None,
     ) -> None:
         tables = ClusterTables()
         self._dry_run = dry_run
-        self.store = LiveStore(server, tables)
-        self.watching = Watching(server, self.store, tables)
-        self.controller = Controller(server, self.watching, policy.migration_options())
+        self.store = LiveStore(server, tables, clock=clock.seconds, chance=chance)
+        self.watching = Watching(server, self.store, tables, clock=clock.seconds, chance=chance)
+        self.controller = Controller(
+            server, self.watching, policy.migration_options(), clock=clock, chance=chance
+        )
         self.rounds = Rounds(
-            server, self.store, self.watching, policy, strategies=strategies, dry_run=dry_run
+            server,
+            self.store,
+            self.watching,
+            policy,
+            strategies=strategies,
+            dry_run=dry_run,
+            clock=clock,
         )
         self._companions: list[Companion] = []
         self._stopping = asyncio.Event()

@@ -7,18 +7,17 @@ did, also if that is nothing.
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from rescheduler.errors import Conflict, NotFound, OutcomeUnknown, ReschedulerError
+from rescheduler.kube.clock import WALL_CLOCK, Clock
 from rescheduler.kube.port import ApiServer, object_path
 from rescheduler.kube.store import LiveStore
 from rescheduler.migration.cordons import cordon_patch, wants_rest
 from rescheduler.migration.history import moves_in_flight, past_moves
 from rescheduler.migration.objects import MIGRATION, Migration, Phase
-from rescheduler.migration.observer import utc_now
 from rescheduler.migration.prevention import Prevention
 from rescheduler.migration.requests import body_for, request
 from rescheduler.migration.watching import Watching
@@ -63,7 +62,7 @@ class Rounds:
         *,
         strategies: Mapping[str, type[Strategy]] = {},
         dry_run: bool = False,
-        clock: Callable[[], datetime] = utc_now,
+        clock: Clock = WALL_CLOCK,
     ) -> None:
         self.policy = policy
         self._server = server
@@ -73,6 +72,7 @@ class Rounds:
         self._dry_run = dry_run
         self._clock = clock
         self._pressed: dict[str, int] = {}
+        self._subscribers: list[Callable[[Round], None]] = []
         self._early = asyncio.Event()
         self._under_maintenance: set[str] = set()
         self._prevention = Prevention(watching.tables, lambda: self.policy, self.soon)
@@ -108,14 +108,20 @@ class Rounds:
             wanted = [move for move in wanted if await self._ask_for(move, snapshot, migrations)]
         made = Round(plan, tuple(wanted), left_alone)
         self._tell(made)
+        for subscriber in self._subscribers:
+            subscriber(made)
         return made
+
+    def subscribe(self, subscriber: Callable[[Round], None]) -> None:
+        """Be told of every round that was made."""
+        self._subscribers.append(subscriber)
 
     async def _withdraw_stale_moves(self) -> None:
         """Delete moves of ours that never started: the cluster they were planned for is gone."""
         if self._dry_run:
             return
         for migration in self._watching.all_migrations():
-            if not is_stale(migration, self._clock()):
+            if not is_stale(migration, self._clock.now()):
                 continue
             metadata = migration.metadata
             path = object_path(MIGRATION, metadata.key)
@@ -135,7 +141,7 @@ class Rounds:
     def _circumstances(self, migrations: list[Migration]) -> Circumstances:
         """What the planner should know besides the cluster."""
         return Circumstances(
-            now=self._clock().timestamp(),
+            now=self._clock.now().timestamp(),
             history=past_moves(migrations),
             in_flight=moves_in_flight(migrations),
             rounds_pressed={name: rounds + 1 for name, rounds in self._pressed.items()},
@@ -143,9 +149,10 @@ class Rounds:
 
     def _plan(self, snapshot: Snapshot, circumstances: Circumstances) -> Plan:
         policy = self.policy
-        end = time.monotonic() + SEARCHING * policy.planning_timeout_seconds
+        seconds = self._clock.seconds
+        end = seconds() + SEARCHING * policy.planning_timeout_seconds
         return make_plan(
-            snapshot, policy, circumstances, self._strategies, lambda: time.monotonic() >= end
+            snapshot, policy, circumstances, self._strategies, lambda: seconds() >= end
         )
 
     def _wanted(self, plan: Plan, migrations: list[Migration]) -> tuple[list[Move], dict[str, str]]:

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
+from random import Random
 from typing import Any, Literal
 
 from rescheduler.errors import NotFound, SettingsError
+from rescheduler.kube.clock import WALL_CLOCK
 from rescheduler.kube.listwatch import ListWatch, WatchSettings
 from rescheduler.kube.port import ApiServer
 from rescheduler.kube.store import LiveStore, all_of
@@ -59,15 +61,17 @@ class Watching:
         store: LiveStore,
         tables: ClusterTables,
         settings: WatchSettings | None = None,
+        clock: Callable[[], float] = WALL_CLOCK.seconds,
+        chance: Random | None = None,
     ) -> None:
         self.tables = tables
         self._store = store
         self._migration_table: ObjectTable[Migration] = ObjectTable(MIGRATION)
         self._pod_table: ObjectTable[MovingPod] = ObjectTable(MARKED_POD)
-        self.migrations = Newest(self._migration_table, lambda migration: True)
-        self.pods = Newest(self._pod_table, is_in_progress)
-        self._migration_watch = ListWatch(server, self._migration_table, settings)
-        self._pod_watch = ListWatch(server, self._pod_table, settings)
+        self.migrations = Newest(self._migration_table, lambda migration: True, clock)
+        self.pods = Newest(self._pod_table, is_in_progress, clock)
+        self._migration_watch = ListWatch(server, self._migration_table, settings, clock, chance)
+        self._pod_watch = ListWatch(server, self._pod_table, settings, clock, chance)
 
     def all_migrations(self) -> list[Migration]:
         """Every Migration there is, as it was last seen or written."""

@@ -1,6 +1,7 @@
 """The cluster as it is known right now: a table for each kind, and snapshots of them all."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from rescheduler.model.objects import Node
 from rescheduler.model.resources import BASIC
 from rescheduler.model.snapshot import Amounts, NodeColumns, Snapshot
 from rescheduler.model.tables import NodeTable, ObjectTable, PodTable, Table
+from rescheduler.model.templates import PooledTemplate
 
 
 class ClusterTables:
@@ -72,6 +74,20 @@ class ClusterTables:
             csi_nodes=self.of(kinds.CSI_NODE).by_key(),
             csi_drivers=self.of(kinds.CSI_DRIVER).by_key(),
         )
+
+
+def with_templates(snapshot: Snapshot, added: Sequence[PooledTemplate]) -> Snapshot:
+    """The same cluster with templates that none of its pods has, after those that it knows.
+
+    They must not ask for resources that the snapshot has no column for.
+    """
+    resources = snapshot.resources
+    return replace(
+        snapshot,
+        templates=(*snapshot.templates, *(each.template for each in added)),
+        asked=np.vstack([snapshot.asked, _matrix([each.asked for each in added], resources)]),
+        held=np.vstack([snapshot.held, _matrix([each.held for each in added], resources)]),
+    )
 
 
 def _matrix(rows: list[dict[str, int]], resources: tuple[str, ...]) -> Amounts:

@@ -7,7 +7,7 @@ for someone who looks at it. It is the same whether a file or an API server fill
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -113,6 +113,8 @@ class _TableBase(ABC, Generic[T]):
 
     def __init__(self) -> None:
         self._identity = _Rows()
+        self.changes = 0
+        """How often anything was put or removed: while it stays the same, so do the objects."""
 
     def put(self, obj: T) -> Sequence[Change]:
         metadata: Identity = obj.metadata  # type: ignore[attr-defined]
@@ -123,6 +125,7 @@ class _TableBase(ABC, Generic[T]):
             return ()
         # Before anything is changed: an object that cannot be read leaves the table as it was.
         prepared = self._prepare(obj)
+        self.changes += 1
         row = identity.row_of.get(key)
         if row is None:
             self._store(identity.add(key, uid, version), obj, prepared)
@@ -162,6 +165,7 @@ class _TableBase(ABC, Generic[T]):
 
     def _drop(self, key: str) -> Change:
         row = self._identity.drop(key)
+        self.changes += 1
         self._discard(row)
         return Change("Deleted", key, self._identity.uids[row])
 
@@ -267,6 +271,17 @@ _LONGEST_VERSION = 18  # digits, beyond which a number may not fit 64 bits
 _PHASE_NUMBER = {phase: number for number, phase in enumerate(PHASES)}
 
 
+class PodRows(NamedTuple):
+    """Pods in the table's own rows and numbers, which stay the same while a pod changes."""
+
+    template: "np.ndarray[Any, Any]"
+    """The template's number in the pool; negative where there is no pod."""
+    node: "np.ndarray[Any, Any]"
+    """The node's place among `PodTable.node_names`."""
+    phase: "np.ndarray[Any, Any]"
+    flags: "np.ndarray[Any, Any]"
+
+
 class PodTable(_TableBase[Pod]):
     """Pods as rows of numbers: about 300 bytes each, most of it their names."""
 
@@ -339,6 +354,37 @@ class PodTable(_TableBase[Pod]):
             number = self._node_number[name] = len(self._node_number)
             self._sums.make_room(number + 1)
         return number
+
+    def rows(self) -> PodRows:
+        """All rows as they are now, for someone who follows pods without taking snapshots."""
+        return PodRows(
+            np.array(self._template, np.int32),
+            np.array(self._node, np.int32),
+            np.array(self._phase, np.int8),
+            np.array(self._flags, np.uint8),
+        )
+
+    def row_of(self, key: str) -> int | None:
+        """The row of a pod, if there is such a pod."""
+        return self._identity.row_of.get(key)
+
+    def template_number(self, row: int) -> int:
+        """The number in the pool of the template of the pod in this row."""
+        return self._template[row]
+
+    def created(self, row: int) -> float:
+        """When the pod in this row was created, in seconds; NaN if that is not known."""
+        return self._created[row]
+
+    @property
+    def pool(self) -> TemplatePool:
+        """The templates of all pods."""
+        return self._pool
+
+    @property
+    def node_names(self) -> list[str]:
+        """Names that pods have given for their nodes, by number; empty if they have none yet."""
+        return list(self._node_number)
 
     def _sorted_rows(self) -> dict[str, int]:
         """Rows by key, in order. Lists arrive in order, so there is seldom much to sort."""

@@ -203,6 +203,8 @@ class TemplatePool:
         self._users = array("q")
         self._free: list[int] = []
         self._latest_of_owner: dict[str, int] = {}
+        self.added = array("q")
+        """The numbers of templates in the order in which they were added, some of them again."""
 
     def acquire(self, pod: Pod) -> int:
         """The number of the template of `pod`, which now has one user more."""
@@ -235,6 +237,10 @@ class TemplatePool:
     def __len__(self) -> int:
         return len(self._number_of)
 
+    def digest(self, number: int) -> bytes | None:
+        """The same for equal templates; None if no pod uses the template any more."""
+        return self._digests[number] if self._entries[number] is not None else None
+
     def _find(self, parts: Parts) -> int:
         """The number of the template with these parts, new or not."""
         digest = blake2b(self._encode(parts), digest_size=16).digest()
@@ -256,4 +262,5 @@ class TemplatePool:
             self._entries.append(entry)
             self._users.append(0)
         self._number_of[digest] = number
+        self.added.append(number)
         return number

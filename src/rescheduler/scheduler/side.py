@@ -8,10 +8,10 @@ from datetime import datetime
 from pathlib import Path
 
 from rescheduler.errors import ReschedulerError
+from rescheduler.kube.clock import WALL_CLOCK
 from rescheduler.kube.port import ApiServer
 from rescheduler.kube.recording import Recorder
 from rescheduler.kube.store import LiveStore, cancel
-from rescheduler.migration.observer import utc_now
 from rescheduler.migration.rounds import OLDEST_KNOWLEDGE_SECONDS
 from rescheduler.migration.watching import Watching
 from rescheduler.scheduler.admission import Admission
@@ -59,7 +59,7 @@ class SchedulerSide:
         policy: Policy,
         options: ServingOptions,
         hot: TooHot | None = None,
-        clock: Callable[[], datetime] = utc_now,
+        clock: Callable[[], datetime] = WALL_CLOCK.now,
     ) -> None:
         self._server = server
         self._store = store

@@ -66,6 +66,8 @@ class DomainCounts:
 class _Affinity:
     """The required affinity of some templates: counts of the pods that match all of its terms."""
 
+    namespace: str
+    terms: tuple[PodAffinityTerm, ...]
     matching: Bools
     counts_by_key: dict[str, DomainCounts]
     has_labels: Bools
@@ -89,6 +91,8 @@ class _Affinity:
 class _AntiAffinity:
     """One term of required anti-affinity: counts of the pods that match it, or that have it."""
 
+    namespace: str
+    term: PodAffinityTerm
     counts: DomainCounts
     used_by: list[int] = field(default_factory=list)
 
@@ -97,6 +101,7 @@ class _AntiAffinity:
 class _OwnedTerm:
     """An anti-affinity term of placed pods: whose it is, and whom it keeps away."""
 
+    namespace: str
     term: PodAffinityTerm
     owners: list[int]
     keeps_away: list[int]
@@ -131,23 +136,37 @@ class InterPodAffinity:
         self._anti_counting: defaultdict[int, list[_AntiAffinity]] = defaultdict(list)
         self._owned_by: defaultdict[int, list[_OwnedTerm]] = defaultdict(list)
         self._kept_away_by: defaultdict[int, list[_OwnedTerm]] = defaultdict(list)
-        for owned in self._owned_terms():
-            for owner in owned.owners:
-                self._owned_by[owner].append(owned)
-            for template in owned.keeps_away:
+        self._owned: dict[bytes, _OwnedTerm] = {}
+        for number in range(len(view.snapshot.templates)):
+            self._note_owned_terms(number)
+
+    def know(self, template: int) -> None:
+        """Let what was counted already count pods of a new template, and know whom it minds."""
+        newcomer = self._view.snapshot.templates[template]
+        for affinity in self._affinity.values():
+            meant = all(self.means(each, affinity.namespace, newcomer) for each in affinity.terms)
+            affinity.matching = np.append(affinity.matching, meant)
+            if meant:
+                self._affinity_counting[template].append(affinity)
+        for anti in self._anti.values():
+            if self.means(anti.term, anti.namespace, newcomer):
+                self._anti_counting[template].append(anti)
+        for owned in self._owned.values():
+            if self.is_meant(newcomer, owned.term, owned.namespace):
+                owned.keeps_away.append(template)
                 self._kept_away_by[template].append(owned)
+        self._note_owned_terms(template)
 
     def refused(self, template: int) -> Bools | None:
-        parts = [
-            part
-            for part in (
-                self._without_company(template),
-                self._with_unwanted_company(template),
-                self._where_it_is_unwanted(template),
-            )
-            if part is not None
-        ]
-        return _any_of(parts)
+        return _any_of([part for part in self.parts_refused(template) if part is not None])
+
+    def parts_refused(self, template: int) -> tuple[Bools | None, Bools | None, Bools | None]:
+        """Nodes refused for lack of company, for unwanted company, and by those who mind it."""
+        return (
+            self._without_company(template),
+            self._with_unwanted_company(template),
+            self._where_it_is_unwanted(template),
+        )
 
     def reason(self, template: int, node: int) -> str:
         without_company = self._without_company(template)
@@ -283,6 +302,8 @@ class InterPodAffinity:
         keys = {term.topology_key for term in terms}
         domains = [self._view.node_labels.column(key).codes for key in keys]
         return _Affinity(
+            namespace,
+            terms,
             matching,
             {key: self._counts(key, matching) for key in keys},
             np.logical_and.reduce([codes >= 0 for codes in domains]),
@@ -304,7 +325,8 @@ class InterPodAffinity:
         anti = self._anti.get(key)
         if anti is None:
             matching = self._matching(term, namespace)
-            anti = self._anti[key] = _AntiAffinity(self._counts(term.topology_key, matching))
+            counts = self._counts(term.topology_key, matching)
+            anti = self._anti[key] = _AntiAffinity(namespace, term, counts)
             for counted in np.flatnonzero(matching):
                 self._anti_counting[int(counted)].append(anti)
         anti.used_by.append(template)
@@ -312,23 +334,30 @@ class InterPodAffinity:
 
     def _counts(self, topology_key: str, templates: Bools) -> DomainCounts:
         column = self._view.node_labels.column(topology_key)
-        pods = self._view.placed_pods
-        nodes = pods.node[pods.of_templates(templates)]
+        nodes = self._view.whereabouts.nodes_of(templates, with_terminating=True)
         return DomainCounts(column.codes, len(column.code_of), nodes)
 
-    def _owned_terms(self) -> Iterable[_OwnedTerm]:
-        """Every anti-affinity term that some pod has, once, and whom it keeps away."""
-        terms: dict[bytes, tuple[str, PodAffinityTerm, list[int]]] = {}
-        for number, owner in enumerate(self._view.snapshot.templates):
-            for term in required_anti_affinity(owner):
-                key = key_of(owner.namespace, term)
-                terms.setdefault(key, (owner.namespace, term, []))[2].append(number)
-        for namespace, term, owners in terms.values():
-            keeps_away = self._view.template_labels.selected_by(term.label_selector)
-            keeps_away = keeps_away & self._in_namespaces_seen_by_owner(term, namespace)
-            # A pod may have the same term twice; it still counts once.
-            distinct = list(dict.fromkeys(owners))
-            yield _OwnedTerm(term, distinct, np.flatnonzero(keeps_away).tolist())
+    def _note_owned_terms(self, owner: int) -> None:
+        """Keep every anti-affinity term that some pod has, once, and whom it keeps away."""
+        template = self._view.snapshot.templates[owner]
+        # A pod may have the same term twice; it still counts once.
+        terms = {
+            key_of(template.namespace, term): term for term in required_anti_affinity(template)
+        }
+        for key, term in terms.items():
+            owned = self._owned.get(key)
+            if owned is None:
+                owned = self._owned[key] = self._make_owned(template.namespace, term)
+            owned.owners.append(owner)
+            self._owned_by[owner].append(owned)
+
+    def _make_owned(self, namespace: str, term: PodAffinityTerm) -> _OwnedTerm:
+        keeps_away = self._view.template_labels.selected_by(term.label_selector)
+        keeps_away = keeps_away & self._in_namespaces_seen_by_owner(term, namespace)
+        owned = _OwnedTerm(namespace, term, [], np.flatnonzero(keeps_away).tolist())
+        for template in owned.keeps_away:
+            self._kept_away_by[template].append(owned)
+        return owned
 
     # ------------------------------------------------------------ whom a term means
 
@@ -341,6 +370,27 @@ class InterPodAffinity:
         return selected & self._view.templates_in(
             self._named(term, namespace) | self._namespaces_selected_by(selector)
         )
+
+    def means(self, term: PodAffinityTerm, namespace: str, template: Template) -> bool:
+        """Whether a newcomer's term means pods of this one template."""
+        if not selects(term.label_selector, template.labels):
+            return False
+        selector = term.namespace_selector
+        if selector is not None and selects(selector, {}):
+            return True
+        named = self._named(term, namespace)
+        return template.namespace in named | self._namespaces_selected_by(selector)
+
+    def is_meant(self, template: Template, term: PodAffinityTerm, owner_namespace: str) -> bool:
+        """Whether a placed pod's term means pods of this one template."""
+        if not selects(term.label_selector, template.labels):
+            return False
+        selector = term.namespace_selector
+        namespaces = self._named(term, owner_namespace)
+        if template.namespace in namespaces | self._namespaces_selected_by(selector):
+            return True
+        is_unknown = template.namespace not in self._view.snapshot.namespaces
+        return is_unknown and selects(selector, {})
 
     def _in_namespaces_seen_by_owner(self, term: PodAffinityTerm, namespace: str) -> Bools:
         """Templates in a namespace that a placed pod's term means."""

@@ -1,6 +1,6 @@
 """The judge: asks every rule, and keeps their counts true while moves are planned."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import NamedTuple
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescheduler.model.snapshot import NO_NODE, Bools, Snapshot
-from rescheduler.model.templates import Template
+from rescheduler.model.templates import PooledTemplate, Template
 from rescheduler.planning.feasibility.inter_pod_affinity import Company, InterPodAffinity
 from rescheduler.planning.feasibility.node_affinity import NodeAffinity
 from rescheduler.planning.feasibility.node_declared_features import NodeDeclaredFeatures
@@ -21,7 +21,13 @@ from rescheduler.planning.feasibility.pod_topology_spread import (
     PodTopologySpread,
     hard_constraints,
 )
-from rescheduler.planning.feasibility.rule import ClusterView, CountingRule, Rule
+from rescheduler.planning.feasibility.rule import (
+    ClusterView,
+    CountingRule,
+    KnowingRule,
+    Rule,
+    Whereabouts,
+)
 from rescheduler.planning.feasibility.taint_toleration import TaintToleration
 from rescheduler.planning.feasibility.volume_binding import VolumeBinding
 from rescheduler.planning.feasibility.volume_restrictions import VolumeRestrictions
@@ -44,17 +50,17 @@ class Judge:
     The pods are where the snapshot has them until `move` says otherwise.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        self._view = ClusterView(snapshot)
-        unschedulable = NodeUnschedulable(self._view)
-        taints, affinity = TaintToleration(self._view), NodeAffinity(self._view)
-        ports, self.resources = NodePorts(self._view), NodeResourcesFit(self._view)
-        restrictions, limits = VolumeRestrictions(self._view), NodeVolumeLimits(self._view)
-        binding, zone = VolumeBinding(self._view), VolumeZone(self._view)
-        self._spread = PodTopologySpread(self._view, affinity, taints)
-        self._company = InterPodAffinity(self._view)
-        features = NodeDeclaredFeatures(self._view)
+    def __init__(self, snapshot: Snapshot, whereabouts: Whereabouts | None = None) -> None:
+        """`whereabouts` knows where pods are in place of the snapshot; whoever has one `count`s."""
+        self.view = ClusterView(snapshot, whereabouts)
+        unschedulable = NodeUnschedulable(self.view)
+        taints, affinity = TaintToleration(self.view), NodeAffinity(self.view)
+        ports, self.resources = NodePorts(self.view), NodeResourcesFit(self.view)
+        restrictions, limits = VolumeRestrictions(self.view), NodeVolumeLimits(self.view)
+        binding, zone = VolumeBinding(self.view), VolumeZone(self.view)
+        self.spread = PodTopologySpread(self.view, affinity, taints)
+        self.neighbours = InterPodAffinity(self.view)
+        features = NodeDeclaredFeatures(self.view)
         self.rules: tuple[Rule, ...] = (
             unschedulable,
             taints,
@@ -65,8 +71,8 @@ class Judge:
             limits,
             binding,
             zone,
-            self._spread,
-            self._company,
+            self.spread,
+            self.neighbours,
             features,
         )
         """In the order in which the scheduler asks them; the first to refuse gives the reason."""
@@ -74,23 +80,53 @@ class Judge:
         # a few moves, and is remembered in between. What it says of a node's own pods changes
         # with every move, and is asked anew.
         self._lasting = self._numbered(unschedulable, taints, affinity, binding, zone, features)
-        self._neighbourly = self._numbered(self._spread, self._company)
+        self._neighbourly = self._numbered(self.spread, self.neighbours)
         self._local = self._numbered(ports, self.resources, restrictions, limits)
         self._occupying: tuple[CountingRule, ...] = (ports, restrictions, limits)
         self._occupancy = self._numbered(ports, restrictions, limits)
         self._counting: tuple[CountingRule, ...] = (
             *self._occupying,
             self.resources,
-            self._spread,
-            self._company,
+            self.spread,
+            self.neighbours,
         )
-        self._among_neighbours: tuple[CountingRule, ...] = (self._spread, self._company)
+        self._among_neighbours: tuple[CountingRule, ...] = (self.spread, self.neighbours)
+        self._knowing: tuple[KnowingRule, ...] = (
+            ports,
+            restrictions,
+            limits,
+            binding,
+            zone,
+            self.spread,
+            self.neighbours,
+        )
         self._but_room = (*self._occupying, *self._among_neighbours)
         self._about_nodes = [number for number, _ in self._numbered(taints, affinity)]
         self._lasting_refusals: dict[int, Refusals | None] = {}
         self._neighbourly_refusals: dict[int, Refusals | None] = {}
         self._steps: list[_Step] = []
         self._count_all_pods()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The cluster as it was, and every template that is known by now."""
+        return self.view.snapshot
+
+    def add_templates(self, added: Sequence[PooledTemplate]) -> None:
+        """Know templates that no pod had so far; their numbers follow those of the others."""
+        first = len(self.snapshot.templates)
+        self.view.add_templates(added)
+        for number in range(first, len(self.snapshot.templates)):
+            for rule in self._knowing:
+                rule.know(number)
+        for prepared in ("company", "minding", "beyond_nodes", "_occupies"):
+            self.__dict__.pop(prepared, None)
+
+    def count(self, template: int, node: int, count: int, terminating: bool) -> None:
+        """Pods that need not be the snapshot's came to the node, or left it if negative."""
+        for rule in self._counting:
+            rule.placed(template, node, count, terminating)
+        self._forget_affected_by(template)
 
     def refusals(self, template: int) -> Refusals:
         """Which rule refuses each node to a new pod of this template, all others staying put."""
@@ -149,14 +185,14 @@ class Judge:
     def would_harm_others(self, pod: int, target: int) -> bool:
         """Whether pods that stay lose required company, or even spread, if this one moves there."""
         template, source = int(self.snapshot.pods.template[pod]), self.node_of(pod)
-        return self._company.would_be_missed(
+        return self.neighbours.would_be_missed(
             template, source, target
-        ) or self._spread.would_be_uneven(template, source, target)
+        ) or self.spread.would_be_uneven(template, source, target)
 
     @cached_property
     def company(self) -> Company:
         """Which templates mind each other's pods."""
-        return self._company.company()
+        return self.neighbours.company()
 
     @cached_property
     def minding(self) -> Bools:
@@ -200,7 +236,7 @@ class Judge:
 
     def node_of(self, pod: int) -> int:
         """Where the pod is at the moment."""
-        return self._view.placed_pods.node_of(pod)
+        return self.view.placed_pods.node_of(pod)
 
     def move(self, pod: int, node: int) -> None:
         """The pod is on `node` from now on."""
@@ -223,7 +259,7 @@ class Judge:
                 rule.placed(template, source, -1, terminating)
             if target >= 0:
                 rule.placed(template, target, 1, terminating)
-        self._view.placed_pods.put(pod, target)
+        self.view.placed_pods.put(pod, target)
         self._forget_affected_by(template)
 
     def undo(self) -> None:
@@ -257,7 +293,7 @@ class Judge:
                 rule.placed(template, source, -1, terminating)
             if target >= 0:
                 rule.placed(template, target, 1, terminating)
-        self._view.placed_pods.put(pod, target)
+        self.view.placed_pods.put(pod, target)
 
     def _forget_affected_by(self, template: int) -> None:
         for affected in self.affected_by(template):
@@ -265,7 +301,7 @@ class Judge:
 
     def affected_by(self, template: int) -> set[int]:
         """Templates whose neighbours change, for better or worse, when a pod of this one moves."""
-        return {*self._spread.affected(template), *self._company.affected(template)}
+        return {*self.spread.affected(template), *self.neighbours.affected(template)}
 
     @cached_property
     def _occupies(self) -> Bools:

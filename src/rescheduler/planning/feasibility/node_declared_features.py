@@ -20,23 +20,25 @@ class NodeDeclaredFeatures:
     name = "NodeDeclaredFeatures"
 
     def __init__(self, view: ClusterView) -> None:
-        self._snapshot = view.snapshot
+        self._view = view
         self._lacking: dict[frozenset[str], Bools] = {}
 
     def refused(self, template: int) -> Bools | None:
-        needed = needed_features(self._snapshot.templates[template])
+        needed = needed_features(self._view.snapshot.templates[template])
         if not needed:
             return None
         lacking = self._lacking.get(needed)
         if lacking is None:
-            declared = [node.status.declared_features for node in self._snapshot.nodes.objects]
+            declared = [node.status.declared_features for node in self._view.snapshot.nodes.objects]
             lacking = np.array([not needed.issubset(each) for each in declared], bool)
             self._lacking[needed] = lacking
         return lacking
 
     def reason(self, template: int, node: int) -> str:
-        needed = needed_features(self._snapshot.templates[template])
-        missing = needed.difference(self._snapshot.nodes.objects[node].status.declared_features)
+        needed = needed_features(self._view.snapshot.templates[template])
+        missing = needed.difference(
+            self._view.snapshot.nodes.objects[node].status.declared_features
+        )
         return f"the node does not declare {', '.join(sorted(missing))}, which the pod needs"
 
 

@@ -30,16 +30,22 @@ class NodePorts:
     name = "NodePorts"
 
     def __init__(self, view: ClusterView) -> None:
-        self._snapshot = view.snapshot
-        self._wanted = [host_ports(template) for template in view.snapshot.templates]
+        self._view = view
+        self._wanted: list[tuple[HostPort, ...]] = []
         # How many placed pods take a port, by protocol and number, then by node and address.
         self._users: dict[tuple[str, int], dict[tuple[int, str], int]] = defaultdict(dict)
+        for template in range(len(view.snapshot.templates)):
+            self.know(template)
+
+    def know(self, template: int) -> None:
+        """Prepare for a template that was not there before."""
+        self._wanted.append(host_ports(self._view.snapshot.templates[template]))
 
     def refused(self, template: int) -> Bools | None:
         taken = [node for port in self._wanted[template] for node in self._nodes_in_conflict(port)]
         if not taken:
             return None
-        refused = np.zeros(len(self._snapshot.nodes), bool)
+        refused = np.zeros(len(self._view.snapshot.nodes), bool)
         refused[taken] = True
         return refused
 

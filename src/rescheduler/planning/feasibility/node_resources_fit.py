@@ -18,39 +18,39 @@ class NodeResourcesFit:
     name = "NodeResourcesFit"
 
     def __init__(self, view: ClusterView) -> None:
-        self._snapshot = view.snapshot
-        # A row per resource, so that a comparison runs over adjacent memory.
-        self._free: Amounts = view.snapshot.nodes.allocatable.T.copy()
-        self._asked = view.snapshot.asked
-        self._held = view.snapshot.held
+        self._view = view
+        # A row per resource, so that a comparison runs over adjacent memory. Others only read it.
+        self.free: Amounts = view.snapshot.nodes.allocatable.T.copy()
 
     def refused(self, template: int) -> Bools:
-        asked = self._asked[template]
-        refused = np.zeros(self._free.shape[1], bool)
+        asked = self._view.snapshot.asked[template]
+        refused = np.zeros(self.free.shape[1], bool)
         for resource in np.flatnonzero(asked):
-            refused |= self._free[resource] < asked[resource]
+            refused |= self.free[resource] < asked[resource]
         return refused
 
     def templates_refused(self, node: int) -> Bools:
         """Templates that do not fit the node: one column of the answers, for all at once."""
-        lacking = (self._asked > self._free[:, node]) & (self._asked > 0)
+        lacking = (self._view.snapshot.asked > self.free[:, node]) & (self._view.snapshot.asked > 0)
         return np.asarray(lacking.any(axis=1))
 
     def reason(self, template: int, node: int) -> str:
-        asked = self._asked[template]
+        asked = self._view.snapshot.asked[template]
         for resource in np.flatnonzero(asked):
-            free = int(self._free[resource, node])
+            free = int(self.free[resource, node])
             if free < asked[resource]:
-                return _shortage(self._snapshot.resources[resource], int(asked[resource]), free)
+                return _shortage(
+                    self._view.snapshot.resources[resource], int(asked[resource]), free
+                )
         raise AssertionError("asked why of a node that is not refused")
 
     def placed(self, template: int, node: int, count: int, terminating: bool) -> None:
         """Pods of this template came to the node, or left it if `count` is negative."""
-        self._free[:, node] -= self._held[template] * count
+        self.free[:, node] -= self._view.snapshot.held[template] * count
 
     def place_all(self) -> None:
         """All pods of the snapshot at once, which is much faster than one by one."""
-        self._free -= self._snapshot.requested.T
+        self.free -= self._view.snapshot.requested.T
 
 
 def _shortage(resource: str, asked: int, free: int) -> str:

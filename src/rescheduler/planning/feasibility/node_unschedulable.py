@@ -12,16 +12,16 @@ class NodeUnschedulable:
     name = "NodeUnschedulable"
 
     def __init__(self, view: ClusterView) -> None:
-        self._snapshot = view.snapshot
+        self._view = view
         self._any_cordoned = bool(view.snapshot.nodes.unschedulable.any())
 
     def refused(self, template: int) -> Bools | None:
         if not self._any_cordoned:
             return None
-        tolerations = self._snapshot.templates[template].tolerations
+        tolerations = self._view.snapshot.templates[template].tolerations
         if any(tolerates(each, _CORDONED, "", "NoSchedule") for each in tolerations):
             return None
-        return self._snapshot.nodes.unschedulable
+        return self._view.snapshot.nodes.unschedulable
 
     def reason(self, template: int, node: int) -> str:
         return "the node is cordoned"

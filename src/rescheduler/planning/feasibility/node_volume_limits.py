@@ -56,19 +56,13 @@ class NodeVolumeLimits:
     name = "NodeVolumeLimits"
 
     def __init__(self, view: ClusterView) -> None:
-        self._snapshot = view.snapshot
-        finder = UseFinder(view.snapshot)
-        self._uses = {
-            number: use
-            for number, template in enumerate(view.snapshot.templates)
-            if (use := finder.of_template(template)) != Use()
-        }
-        self._own_uses = finder.of_own_claims()
-        self._obstacles = {
-            number: obstacle
-            for number, template in enumerate(view.snapshot.templates)
-            if (obstacle := obstacle_to(template, view.snapshot)) is not None
-        }
+        self._view = view
+        self._finder = UseFinder(view.snapshot)
+        self._uses: dict[int, Use] = {}
+        self._own_uses = self._finder.of_own_claims()
+        self._obstacles: dict[int, str] = {}
+        for template in range(len(view.snapshot.templates)):
+            self.know(template)
         nodes = view.snapshot.nodes
         self._everywhere: Bools = np.ones(len(nodes), bool)
         self._with_csi_node: Bools = np.array(
@@ -85,6 +79,16 @@ class NodeVolumeLimits:
         }
         self._unclear: dict[int, int] = {}
         self._with_own_claims: dict[tuple[int, int], int] = {}
+
+    def know(self, template: int) -> None:
+        """Prepare for a template that was not there before."""
+        newcomer = self._view.snapshot.templates[template]
+        use = self._finder.of_template(newcomer)
+        if use != Use():
+            self._uses[template] = use
+        obstacle = obstacle_to(newcomer, self._view.snapshot)
+        if obstacle is not None:
+            self._obstacles[template] = obstacle
 
     def refused(self, template: int) -> Bools | None:
         if template in self._obstacles:
@@ -140,7 +144,7 @@ class NodeVolumeLimits:
     def _needed(self, use: Use, driver: str) -> Amounts:
         """How many volumes would have to be attached to each node."""
         volumes = [volume for volume in use.volumes if volume.driver == driver]
-        needed = np.full(len(self._snapshot.nodes), len(volumes), np.int64)
+        needed = np.full(len(self._view.snapshot.nodes), len(volumes), np.int64)
         for volume in volumes:
             needed[list(self._users.get(volume, ()))] -= 1
         return needed

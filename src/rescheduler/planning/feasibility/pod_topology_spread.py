@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescheduler.model.objects import LabelSelector, Requirement, TopologySpreadConstraint
+from rescheduler.model.selectors import selects
 from rescheduler.model.snapshot import Bools, Ints
 from rescheduler.model.templates import Template
 from rescheduler.planning.feasibility.node_affinity import NodeAffinity
@@ -29,6 +30,7 @@ class _Spread:
     """One constraint of one template, and how matching pods lie at the moment."""
 
     constraint: TopologySpreadConstraint
+    selector: LabelSelector | None
     used_by: int
     matches_itself: bool
     domain_of_node: Ints
@@ -88,6 +90,15 @@ class PodTopologySpread:
         self._spreads_of: dict[int, list[_Spread]] = {}
         # Which counts a pod of a template enters, filled in as counts are made.
         self._counting: defaultdict[int, list[_Spread]] = defaultdict(list)
+        self._made_in: defaultdict[str, list[_Spread]] = defaultdict(list)
+
+    def know(self, template: int) -> None:
+        """Let the counts that were made already count pods of a new template as well."""
+        newcomer = self._view.snapshot.templates[template]
+        for spread in self._made_in[newcomer.namespace]:
+            if selects(spread.selector, newcomer.labels):
+                self._counting[template].append(spread)
+        self.__dict__.pop("_constrained_in", None)
 
     def refused(self, template: int) -> Bools | None:
         spreads = self._spreads_for(template)
@@ -149,12 +160,13 @@ class PodTopologySpread:
         newcomer = self._view.snapshot.templates[template]
         selector = effective_selector(constraint, newcomer)
         selected = self._view.template_labels.selected_by(selector)
-        counted_nodes = usable & self._nodes_by_policy(template, constraint)
+        counted_nodes = usable & self.nodes_by_policy(template, constraint)
         codes, code_of = self._view.node_labels.column(constraint.topology_key)
         counted_domains = np.zeros(len(code_of), bool)
         counted_domains[codes[counted_nodes]] = True
         spread = _Spread(
             constraint=constraint,
+            selector=selector,
             used_by=template,
             matches_itself=bool(selected[template]),
             domain_of_node=codes,
@@ -162,16 +174,15 @@ class PodTopologySpread:
             counted_domains=counted_domains,
             counts=np.zeros(len(code_of), np.int32),
         )
-        if selector is not None and not _is_empty(selector):
+        if selector is not None and not is_empty(selector):
+            self._made_in[newcomer.namespace].append(spread)
             self._count(spread, selected & self._view.templates_in(frozenset([newcomer.namespace])))
         return spread
 
     def _count(self, spread: _Spread, matching: Bools) -> None:
         for template in np.flatnonzero(matching):
             self._counting[int(template)].append(spread)
-        pods = self._view.placed_pods
-        rows = pods.of_templates(matching)
-        nodes = pods.node[rows[~pods.terminating[rows]]]
+        nodes = self._view.whereabouts.nodes_of(matching, with_terminating=False)
         domains = spread.domain_of_node[nodes[spread.counted_nodes[nodes]]]
         spread.counts += np.bincount(domains, minlength=len(spread.counts)).astype(np.int32)
 
@@ -181,7 +192,8 @@ class PodTopologySpread:
             usable &= self._view.node_labels.column(constraint.topology_key).codes >= 0
         return usable
 
-    def _nodes_by_policy(self, template: int, constraint: TopologySpreadConstraint) -> Bools:
+    def nodes_by_policy(self, template: int, constraint: TopologySpreadConstraint) -> Bools:
+        """Nodes whose pods count, by what the constraint says of affinity and taints."""
         usable = np.ones(len(self._view.snapshot.nodes), bool)
         if (constraint.node_affinity_policy or "Honor") == "Honor":
             refused = self._node_affinity.refused(template)
@@ -212,5 +224,6 @@ def effective_selector(
     return LabelSelector(selector.match_labels, selector.match_expressions + shared)
 
 
-def _is_empty(selector: LabelSelector) -> bool:
+def is_empty(selector: LabelSelector) -> bool:
+    """Whether a selector would select everything."""
     return not selector.match_labels and not selector.match_expressions

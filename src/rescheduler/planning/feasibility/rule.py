@@ -1,13 +1,17 @@
 """What every rule can do, and the view of the cluster that rules share."""
 
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from rescheduler.model.cluster import with_templates
 from rescheduler.model.objects import Part, Requirement, Toleration
-from rescheduler.model.snapshot import NO_NODE, Bools, Snapshot
+from rescheduler.model.snapshot import NO_NODE, Bools, Ints, Snapshot
+from rescheduler.model.templates import PooledTemplate
 from rescheduler.planning.feasibility.label_columns import LabelColumns, NodeLabels
 
 
@@ -34,25 +38,51 @@ class CountingRule(Rule, Protocol):
         """Pods of this template came to the node, or left it if `count` is negative."""
 
 
+class KnowingRule(Rule, Protocol):
+    """A rule that prepares something for every template."""
+
+    def know(self, template: int) -> None:
+        """Prepare for a template that was not there before; all before it are known."""
+
+
 class ClusterView:
     """What rules look up in a snapshot, prepared once for all of them."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, whereabouts: "Whereabouts | None" = None) -> None:
         self.snapshot = snapshot
         nodes = snapshot.nodes.objects
         self.node_labels = NodeLabels(
             snapshot.nodes.names, [node.metadata.labels for node in nodes]
         )
-        self.template_labels = LabelColumns([each.labels for each in snapshot.templates])
-        self._template_namespaces = LabelColumns(
-            [{"namespace": each.namespace} for each in snapshot.templates]
-        )
         self.placed_pods = PlacedPods(snapshot)
+        self.whereabouts = self.placed_pods if whereabouts is None else whereabouts
+
+    def add_templates(self, added: Sequence[PooledTemplate]) -> None:
+        """Know templates that no pod of the snapshot has; their numbers follow the others'."""
+        self.snapshot = with_templates(self.snapshot, added)
+        for prepared in ("template_labels", "_template_namespaces"):
+            self.__dict__.pop(prepared, None)
+
+    @cached_property
+    def template_labels(self) -> LabelColumns:
+        """Labels of the pods of each template."""
+        return LabelColumns([each.labels for each in self.snapshot.templates])
+
+    @cached_property
+    def _template_namespaces(self) -> LabelColumns:
+        return LabelColumns([{"namespace": each.namespace} for each in self.snapshot.templates])
 
     def templates_in(self, namespaces: frozenset[str]) -> Bools:
         """Templates whose pods are in one of these namespaces."""
         requirement = Requirement("namespace", "In", tuple(namespaces))
         return self._template_namespaces.satisfying(requirement)
+
+
+class Whereabouts(Protocol):
+    """Tells where pods are at the moment; rules make their counts from it when first asked."""
+
+    def nodes_of(self, templates: Bools, with_terminating: bool) -> Ints:
+        """The nodes of the pods of these templates, a node as often as it has such pods."""
 
 
 class PlacedPods:
@@ -67,7 +97,7 @@ class PlacedPods:
         placed = np.flatnonzero(pods.placed)
         order = placed[np.argsort(pods.template[placed], kind="stable")]
         self.node = pods.node[order]
-        self.terminating = pods.deleting[order]
+        self._terminating = pods.deleting[order]
         self._template = pods.template[order]
         self._start = np.searchsorted(self._template, np.arange(len(snapshot.templates) + 1))
         self._row = np.full(len(pods), -1, np.int64)
@@ -82,7 +112,14 @@ class PlacedPods:
         """The pod is on this node now, or nowhere."""
         self.node[self._row[pod]] = node
 
-    def of_templates(self, templates: Bools) -> npt.NDArray[np.int64]:
+    def nodes_of(self, templates: Bools, with_terminating: bool) -> Ints:
+        """The nodes of the pods of these templates, a node as often as it has such pods."""
+        rows = self._rows_of(templates)
+        if not with_terminating:
+            rows = rows[~self._terminating[rows]]
+        return self.node[rows]
+
+    def _rows_of(self, templates: Bools) -> npt.NDArray[np.int64]:
         """Rows of the pods of these templates that are on a node."""
         chosen = np.flatnonzero(templates)
         if len(chosen) > 64:

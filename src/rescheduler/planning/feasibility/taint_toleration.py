@@ -17,7 +17,7 @@ class TaintToleration:
     name = "TaintToleration"
 
     def __init__(self, view: ClusterView) -> None:
-        self._snapshot = view.snapshot
+        self._view = view
         # Few sets of taints cover all nodes, so each is judged once.
         number_of: dict[bytes, int] = {}
         self._taint_sets: list[tuple[Taint, ...]] = []
@@ -32,7 +32,7 @@ class TaintToleration:
         self._refused_by: dict[bytes, Bools] = {}
 
     def refused(self, template: int) -> Bools | None:
-        return self.refused_for(self._snapshot.templates[template].tolerations)
+        return self.refused_for(self._view.snapshot.templates[template].tolerations)
 
     def refused_for(self, tolerations: tuple[Toleration, ...]) -> Bools | None:
         """Nodes with a taint that these tolerations do not cover."""
@@ -48,8 +48,8 @@ class TaintToleration:
         return refused
 
     def reason(self, template: int, node: int) -> str:
-        taints = hard_taints(self._snapshot.nodes.objects[node].spec.taints)
-        taint = untolerated_taint(self._snapshot.templates[template].tolerations, taints)
+        taints = hard_taints(self._view.snapshot.nodes.objects[node].spec.taints)
+        taint = untolerated_taint(self._view.snapshot.templates[template].tolerations, taints)
         assert taint is not None, "asked why of a node that is not refused"
         value = f"={taint.value}" if taint.value else ""
         return f"the pod does not tolerate the node's taint {taint.key}{value}:{taint.effect}"

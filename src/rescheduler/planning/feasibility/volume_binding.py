@@ -42,19 +42,24 @@ class VolumeBinding:
     name = "VolumeBinding"
 
     def __init__(self, view: ClusterView) -> None:
-        snapshot = self._snapshot = view.snapshot
+        self._view = view
         self._reach = Reach(view)
-        self._free = FreeVolumes(snapshot, self._reach)
-        self._everywhere: Bools = np.ones(len(snapshot.nodes), bool)
+        self._free = FreeVolumes(view.snapshot, self._reach)
+        self._everywhere: Bools = np.ones(len(view.snapshot.nodes), bool)
         self._claims: dict[int, list[PersistentVolumeClaim]] = {}
         self._obstacles: dict[int, str] = {}
-        for number, template in enumerate(snapshot.templates):
-            keys = claim_keys(template)
-            obstacle = _obstacle(keys, ephemeral_volumes(template), snapshot)
-            if obstacle is not None:
-                self._obstacles[number] = obstacle
-            elif keys:
-                self._claims[number] = [snapshot.claims[key] for key in keys]
+        for template in range(len(view.snapshot.templates)):
+            self.know(template)
+
+    def know(self, template: int) -> None:
+        """Prepare for a template that was not there before."""
+        snapshot = self._view.snapshot
+        keys = claim_keys(snapshot.templates[template])
+        obstacle = _obstacle(keys, ephemeral_volumes(snapshot.templates[template]), snapshot)
+        if obstacle is not None:
+            self._obstacles[template] = obstacle
+        elif keys:
+            self._claims[template] = [snapshot.claims[key] for key in keys]
 
     def refused(self, template: int) -> Bools | None:
         if template in self._obstacles:
@@ -85,7 +90,7 @@ class VolumeBinding:
 
     def _out_of_reach(self, claim: PersistentVolumeClaim) -> Bools:
         """Nodes that do not reach the volume of a bound claim."""
-        return ~self._reach.of(self._snapshot.volumes[claim.spec.volume_name])
+        return ~self._reach.of(self._view.snapshot.volumes[claim.spec.volume_name])
 
     def _unobtainable(
         self, claims: Iterable[PersistentVolumeClaim]
@@ -104,8 +109,8 @@ class VolumeBinding:
 
     def _makeable(self, claim: PersistentVolumeClaim) -> Bools:
         """Nodes for which the driver of the claim's class can make a volume."""
-        storage_class = self._snapshot.storage_classes[class_of_claim(claim)]
-        driver = self._snapshot.csi_drivers.get(storage_class.provisioner)
+        storage_class = self._view.snapshot.storage_classes[class_of_claim(claim)]
+        driver = self._view.snapshot.csi_drivers.get(storage_class.provisioner)
         asks_for_room = "storage" in claim.spec.resources.requests
         counts_as_full = driver is not None and driver.spec.storage_capacity and asks_for_room
         if storage_class.provisioner in _MAKES_NOTHING or counts_as_full:
@@ -126,7 +131,7 @@ class VolumeBinding:
 
     def _selected_node(self, claim: PersistentVolumeClaim) -> Bools:
         selected = claim.metadata.annotations.selected_node
-        return np.array([name == selected for name in self._snapshot.nodes.names], bool)
+        return np.array([name == selected for name in self._view.snapshot.nodes.names], bool)
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:

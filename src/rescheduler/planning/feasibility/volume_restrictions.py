@@ -32,14 +32,24 @@ class VolumeRestrictions:
     name = "VolumeRestrictions"
 
     def __init__(self, view: ClusterView) -> None:
-        self._snapshot = view.snapshot
+        self._view = view
         self._everywhere: Bools = np.ones(len(view.snapshot.nodes), bool)
-        self._mounts = [mounts(template) for template in view.snapshot.templates]
-        self._claims = [claim_keys(template) for template in view.snapshot.templates]
-        self._exclusive = [exclusive_claims(view.snapshot, keys) for keys in self._claims]
+        self._mounts: list[tuple[Mount, ...]] = []
+        self._claims: list[tuple[str, ...]] = []
+        self._exclusive: list[tuple[str, ...]] = []
         # How many placed pods use a claim, and a disk by node and by how they mount it.
         self._claim_users: dict[str, int] = {}
         self._disk_users: dict[str, dict[tuple[int, bool], int]] = defaultdict(dict)
+        for template in range(len(view.snapshot.templates)):
+            self.know(template)
+
+    def know(self, template: int) -> None:
+        """Prepare for a template that was not there before."""
+        snapshot = self._view.snapshot
+        claims = claim_keys(snapshot.templates[template])
+        self._mounts.append(mounts(snapshot.templates[template]))
+        self._claims.append(claims)
+        self._exclusive.append(exclusive_claims(snapshot, claims))
 
     def refused(self, template: int) -> Bools | None:
         if self._obstacle(template) is not None:
@@ -49,7 +59,7 @@ class VolumeRestrictions:
         ]
         if not taken:
             return None
-        refused = np.zeros(len(self._snapshot.nodes), bool)
+        refused = np.zeros(len(self._view.snapshot.nodes), bool)
         refused[taken] = True
         return refused
 
@@ -72,7 +82,7 @@ class VolumeRestrictions:
     def _obstacle(self, template: int) -> str | None:
         """What keeps the pod from every node."""
         for claim in self._claims[template]:
-            if claim not in self._snapshot.claims:
+            if claim not in self._view.snapshot.claims:
                 return NO_CLAIM.format(claim)
         for claim in self._exclusive[template]:
             if claim in self._claim_users:

@@ -40,11 +40,15 @@ class VolumeZone:
     name = "VolumeZone"
 
     def __init__(self, view: ClusterView) -> None:
-        self._snapshot = view.snapshot
+        self._view = view
         self._labels = view.node_labels
         self._everywhere: Bools = np.ones(len(view.snapshot.nodes), bool)
         self._claims = [claim_keys(template) for template in view.snapshot.templates]
         self._outside_of: dict[tuple[Place, ...], Bools] = {}
+
+    def know(self, template: int) -> None:
+        """Prepare for a template that was not there before."""
+        self._claims.append(claim_keys(self._view.snapshot.templates[template]))
 
     def refused(self, template: int) -> Bools | None:
         if not self._claims[template]:
@@ -70,33 +74,33 @@ class VolumeZone:
     def _obstacle(self, template: int) -> str | None:
         """What keeps the pod from every node."""
         for key in self._claims[template]:
-            claim = self._snapshot.claims.get(key)
+            claim = self._view.snapshot.claims.get(key)
             if claim is None:
                 return NO_CLAIM.format(key)
             volume = claim.spec.volume_name
-            if volume and volume not in self._snapshot.volumes:
+            if volume and volume not in self._view.snapshot.volumes:
                 return f"volume {volume} of claim {key} does not exist"
             if not volume and not self._gets_a_volume_later(claim):
                 return f"claim {key} is not bound to a volume"
         return None
 
     def _gets_a_volume_later(self, claim: PersistentVolumeClaim) -> bool:
-        storage_class = self._snapshot.storage_classes.get(class_of_claim(claim))
+        storage_class = self._view.snapshot.storage_classes.get(class_of_claim(claim))
         return (
             storage_class is not None
             and storage_class.volume_binding_mode == "WaitForFirstConsumer"
         )
 
     def _volumes(self, template: int) -> list[PersistentVolume]:
-        claims = [self._snapshot.claims[key] for key in self._claims[template]]
+        claims = [self._view.snapshot.claims[key] for key in self._claims[template]]
         names = [claim.spec.volume_name for claim in claims if claim.spec.volume_name]
-        return [self._snapshot.volumes[name] for name in names]
+        return [self._view.snapshot.volumes[name] for name in names]
 
     def _outside(self, places: tuple[Place, ...]) -> Bools:
         """Nodes that name a zone or a region and are not in all of these places."""
         outside = self._outside_of.get(places)
         if outside is None:
-            inside = np.ones(len(self._snapshot.nodes), bool)
+            inside = np.ones(len(self._view.snapshot.nodes), bool)
             for place in places:
                 inside &= self._in_place(place)
             outside = self._outside_of[places] = ~inside & self._names_a_place()

@@ -1,0 +1,116 @@
+"""What all controllers have in common: keys that want attention, and when."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from random import Random
+
+from rescheduler.errors import Conflict, NotFound
+from rescheduler.simulation.indexes import Indexes
+from rescheduler.simulation.objects import Json
+from rescheduler.simulation.registry import Registry
+from rescheduler.simulation.store import Change, Store
+from rescheduler.simulation.time import Clock
+from rescheduler.simulation.timings import Timings
+
+RETRY_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What every controller works with."""
+
+    store: Store
+    indexes: Indexes
+    registry: Registry
+    clock: Clock
+    timings: Timings
+    chance: Random
+
+
+class Worker(ABC):
+    """Looks at keys, each once however often it was asked for."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self.around = around
+        self.store = around.store
+        self.indexes = around.indexes
+        self.registry = around.registry
+        self.clock = around.clock
+        self._wanted: dict[str, None] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._awaited: asyncio.TimerHandle | None = None
+        self._runs = False
+
+    @abstractmethod
+    def watches(self) -> None:
+        """Listen to what it is about, and ask for what is there already."""
+
+    @abstractmethod
+    def look_at(self, key: str) -> None:
+        """Bring one object closer to what is wanted of it."""
+
+    def start(self) -> None:
+        """Begin."""
+        self._runs = True
+        self.watches()
+
+    def stop(self) -> None:
+        """Look at nothing more."""
+        self._runs = False
+        for timer in (*self._timers.values(), self._awaited):
+            if timer is not None:
+                timer.cancel()
+        self._timers.clear()
+
+    def want(self, key: str) -> None:
+        """Ask for a key to be looked at soon."""
+        if not self._runs:
+            return
+        self._wanted[key] = None
+        if self._awaited is None:
+            loop = asyncio.get_running_loop()
+            self._awaited = loop.call_later(self.around.timings.reaction, self._work)
+
+    def want_after(self, key: str, seconds: float) -> None:
+        """Ask for it later; the earlier of two wishes counts."""
+        loop = asyncio.get_running_loop()
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= loop.time() + seconds:
+                return
+            timer.cancel()
+        self._timers[key] = loop.call_later(seconds, self._ring, key)
+
+    def forget(self, key: str) -> None:
+        """It is no longer of interest at some later time."""
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _ring(self, key: str) -> None:
+        self._timers.pop(key, None)
+        self.want(key)
+
+    def _work(self) -> None:
+        wanted, self._wanted, self._awaited = self._wanted, {}, None
+        for key in wanted:
+            try:
+                self.look_at(key)
+            except (Conflict, NotFound):
+                self.want_after(key, RETRY_SECONDS)
+
+    def follow(self, kind: str) -> None:
+        """Look at objects of a kind whenever they change, and at all that are there."""
+        self.store.listen(kind, self._followed)
+        for key in self.store.all(kind):
+            self.want(key)
+
+    def _followed(self, change: Change) -> None:
+        self.want(change.key)
+
+
+def replicas_of(workload: Json) -> int:
+    """How many pods a workload wants."""
+    wanted = workload["spec"].get("replicas")
+    return 1 if wanted is None else int(wanted)

@@ -1,0 +1,76 @@
+"""From a recorder's sums to a result: what the world looks like at the end, and the whole story."""
+
+from collections.abc import Iterable, Mapping
+
+from rescheduler.labels import (
+    CORDONED_BY,
+    MIGRATION_ID,
+    MIGRATION_STATUS,
+    ORIGINAL_POD,
+    PREVIOUS_DELETION_COST,
+)
+from rescheduler.migration.marks import IN_PROGRESS
+from rescheduler.migration.objects import Phase
+from rescheduler.settings.values import NodeLabel
+from rescheduler.simulation.objects import (
+    Json,
+    annotations_of,
+    controller_of,
+    is_deleting,
+    labels_of,
+)
+from rescheduler.simulation.story.result import Figures, Leftovers, Series
+
+Objects = Mapping[str, Json]
+
+
+def leftovers_in(
+    pods: Objects, budgets: Objects, nodes: Objects, migrations: Objects, label: NodeLabel
+) -> Leftovers:
+    """What carries the mark of a move that is no longer under way."""
+    under_way = {
+        each["metadata"]["uid"]
+        for each in migrations.values()
+        if (each.get("status") or {}).get("phase") in (Phase.IN_PROGRESS, Phase.PENDING)
+    }
+    left = {key: pod for key, pod in pods.items() if is_left(pod, under_way)}
+    return Leftovers(
+        marks=_sorted(key for key, pod in left.items() if not is_extra(pod)),
+        temporary_budgets=_sorted(
+            key
+            for key, budget in budgets.items()
+            if labels_of(budget).get(MIGRATION_ID, "") not in {"", *under_way}
+        ),
+        extra_pods=_sorted(key for key, pod in left.items() if is_extra(pod)),
+        cordons=_sorted(
+            name
+            for name, node in nodes.items()
+            if CORDONED_BY in annotations_of(node) and not label.is_in(dict(labels_of(node)))
+        ),
+    )
+
+
+def is_left(pod: Json, under_way: set[str]) -> bool:
+    """Whether a pod carries what a move should have taken off again."""
+    labels = labels_of(pod)
+    if is_deleting(pod) or labels.get(MIGRATION_ID) in under_way:
+        return False
+    is_marked = labels.get(MIGRATION_STATUS) == IN_PROGRESS
+    return is_marked or PREVIOUS_DELETION_COST in annotations_of(pod)
+
+
+def is_extra(pod: Json) -> bool:
+    """Whether a move has made it, and no workload has taken it over."""
+    return ORIGINAL_POD in annotations_of(pod) and controller_of(pod) is None
+
+
+def figures_of(series: Series) -> Figures:
+    """A series in a few numbers."""
+    if not series:
+        return Figures(0.0, 0.0, 0.0)
+    mean = sum(point.value for point in series) / len(series)
+    return Figures(series[0].value, round(mean, 6), series[-1].value)
+
+
+def _sorted(keys: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(keys))

@@ -1,0 +1,203 @@
+"""A result in plain words, for the terminal and for the page."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from rescheduler.migration.objects import Outcome, Phase
+from rescheduler.simulation.story.moves import WITHDRAWN
+from rescheduler.simulation.story.result import Figures, Moments, Result, Series
+from rescheduler.simulation.story.shortages import Cause
+
+NONE = "none"
+"""The name of a run without the rescheduler."""
+
+TITLES = {
+    "imbalance": "Imbalance",
+    "load_deviation": "Deviation of loads",
+    "nodes_in_use": "Nodes in use",
+    "cost": "Cost of nodes in use",
+    "pods_pending": "Pods pending",
+    "moves_in_flight": "Moves in flight",
+    "pods_below_desired": "Pods missing because of moves",
+    "own_pods_below_desired": "Pods missing for other reasons",
+}
+"""The series, in the order in which they are told."""
+FRACTIONS = ("imbalance", "load_deviation")
+
+EXPLANATIONS = {
+    "imbalance": "How far apart the loads of the fullest and the emptiest node are. Load is the "
+    "mean of the CPU and memory that pods ask for.",
+    "load_deviation": "The standard deviation of the loads of nodes that are open to pods.",
+    "nodes_in_use": "Nodes with a pod on them that is not there for the node's sake.",
+    "cost": "The price of the nodes in use, if the others were given back.",
+    "pods_pending": "Pods that have no node yet.",
+    "moves_in_flight": "Migrations in progress.",
+    "pods_below_desired": "Ready pods that workloads lack because we moved one.",
+    "own_pods_below_desired": "Ready pods that workloads lack because they were scaled up or "
+    "rolled out, or a node failed.",
+}
+
+OUTCOMES = {
+    Outcome.LANDED: "landed",
+    Outcome.ELSEWHERE: "landed elsewhere",
+    Outcome.CAME_BACK: "came back",
+    Phase.FAILED: "failed, undone",
+    Phase.CANCELLED: "cancelled, undone",
+    WITHDRAWN: "withdrawn",
+    Phase.IN_PROGRESS: "under way",
+    Phase.PENDING: "waiting",
+}
+"""What can become of a move, best first."""
+
+CAUSES = {
+    Cause.SCALING: "more replicas were asked for",
+    Cause.ROLLOUT: "a rollout replaced pods",
+    Cause.NODE_FAILURE: "a node failed",
+    Cause.START: "missing from the start",
+    Cause.OTHER: "other reasons",
+}
+
+
+def told(name: str, value: float) -> str:
+    """A value of a series as people write it."""
+    if name in FRACTIONS:
+        return f"{value * 100:.1f} %"
+    return f"{value:,.2f}" if name == "cost" else f"{value:,.4g}"
+
+
+def lasting(seconds: float) -> str:
+    """A length of time in one or two units."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def clock_time(result: Result, seconds: float) -> str:
+    """The simulated time of day."""
+    moment = datetime.fromisoformat(result.start) + timedelta(seconds=seconds)
+    return moment.strftime("%H:%M")
+
+
+def series_of(result: Result, name: str) -> Series:
+    """A series by its name."""
+    found: Series = getattr(result, name)
+    return found
+
+
+def headline(result: Result) -> str:
+    """What the run comes down to, in a sentence."""
+    balance = result.summary["imbalance"]
+    went = "fell" if balance.last < balance.first else "rose"
+    spread = (
+        f"The gap between the fullest and the emptiest node {went} from "
+        f"{balance.first * 100:.0f} to {balance.last * 100:.0f} points"
+        if round(balance.first, 2) != round(balance.last, 2)
+        else f"The gap between the fullest and the emptiest node stayed at "
+        f"{balance.first * 100:.0f} points"
+    )
+    if result.policy == NONE:
+        return f"{spread} without the rescheduler."
+    return f"{spread}; {pods_moved(result)}, {noticed(result.moments_below_desired)}."
+
+
+def pods_moved(result: Result) -> str:
+    """How many moves were completed."""
+    done = result.migrations.by_phase.get(Phase.COMPLETED, 0)
+    return "no pod was moved" if not done else f"{counted(done, 'pod')} moved"
+
+
+def noticed(moments: Moments) -> str:
+    """Whether anyone could have noticed."""
+    if not moments.total:
+        return "and no workload ever had a Ready pod too few because of it"
+    return (
+        f"and workloads had a Ready pod too few {counted(moments.total, 'time')} because of it, "
+        f"for {lasting(moments.pod_seconds)} in all"
+    )
+
+
+def counted(number: int, what: str) -> str:
+    """So many of something."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def about(result: Result) -> str:
+    """What was simulated."""
+    cut = ", until it was interrupted" if result.interrupted else ""
+    return (
+        f"{lasting(result.seconds)} from {clock_time(result, 0)}{cut}: "
+        f"{counted(result.nodes, 'node')} and {counted(result.pods, 'pod')} at the start, "
+        f"policy {result.policy}, seed {result.seed}"
+    )
+
+
+def development(name: str, figures: Figures) -> str:
+    """A series from its start to its end."""
+    first, mean, last = (told(name, value) for value in (figures.first, figures.mean, figures.last))
+    return f"{first} → {last}, on average {mean}"
+
+
+def moment_rows(result: Result) -> Iterator[tuple[str, str, str]]:
+    """Who is charged with moments below the desired count: why, how often."""
+    moves, own = result.moments_below_desired, result.own_moments_below_desired
+    for mode in ("Handoff", "Evict", "Recreate"):
+        count = moves.by_cause.get(mode, 0)
+        if count or mode == "Handoff":
+            yield "moves", f"by {mode.lower()}", f"{count:,}"
+    for cause, why in CAUSES.items():
+        if own.by_cause.get(cause):
+            yield "the workload's own", why, f"{own.by_cause[cause]:,}"
+
+
+def outcome_rows(result: Result) -> tuple[list[str], list[tuple[str, list[int]]]]:
+    """What became of moves: the words that occurred, and by strategy how often."""
+    table = result.migrations.by_strategy_and_outcome
+    columns = [each for each in OUTCOMES if any(each in counts for counts in table.values())]
+    rows = [(name, [counts.get(each, 0) for each in columns]) for name, counts in table.items()]
+    return [OUTCOMES[each] for each in columns], sorted(rows, key=lambda row: (-sum(row[1]), row))
+
+
+def leftover_words(result: Result) -> str:
+    """What is left behind, or that nothing is."""
+    left = result.leftovers
+    if not left.count:
+        return "Nothing is left behind: no marks, temporary budgets, extra pods or cordons."
+    kinds = {
+        "marks": left.marks,
+        "temporary budgets": left.temporary_budgets,
+        "extra pods": left.extra_pods,
+        "cordons": left.cordons,
+    }
+    listed = "; ".join(f"{name}: {', '.join(found)}" for name, found in kinds.items() if found)
+    return f"Left behind: {listed}."
+
+
+COMPARED = (
+    "Imbalance, mean",
+    "Imbalance, last",
+    "Nodes in use, mean",
+    "Cost, mean",
+    "Moves completed",
+    "Pending, pod time",
+    "Moments below desired, by moves",
+    "... and their own",
+)
+"""What is compared between policies."""
+
+
+def compared(result: Result) -> list[str]:
+    """The same of one run."""
+    summary = result.summary
+    return [
+        told("imbalance", summary["imbalance"].mean),
+        told("imbalance", summary["imbalance"].last),
+        f"{summary['nodesInUse'].mean:.1f}",
+        told("cost", summary["cost"].mean),
+        f"{result.migrations.by_phase.get(Phase.COMPLETED, 0):,}",
+        lasting(result.pending.pod_seconds),
+        f"{result.moments_below_desired.total:,}",
+        f"{result.own_moments_below_desired.total:,}",
+    ]

@@ -1,0 +1,102 @@
+"""From a workload file to a workload.
+
+Whatever is wrong with the file is raised as a `SettingsError` that names the file, the field, the
+value, and what was expected. Whether the cluster has what the file names is the future's business.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rescheduler.errors import SettingsError
+from rescheduler.model.converting import BadValue, converted
+from rescheduler.model.documents import BadDocument, yaml_documents
+from rescheduler.model.problems import Problem, step
+from rescheduler.model.quantities import EXPECTED, BadQuantity, Quantity, nanos
+from rescheduler.model.resources import is_counted
+from rescheduler.simulation.workload.file import NodeChoice, ScaledDeployment, Workload
+from rescheduler.simulation.workload.times import time_of_day, workload_value
+
+EXPECTED_NAME = "expected a name such as 'shop/web'"
+
+
+def read_workload(name: str, data: bytes) -> Workload:
+    """The workload in a file, given its name and its content. An empty file is an idle cluster."""
+    try:
+        return checked(converted(_content_of(yaml_documents(data)), Workload, "", workload_value))
+    except (BadDocument, BadValue) as error:
+        raise SettingsError(f"{name}: {error}") from error
+
+
+def checked(workload: Workload) -> Workload:
+    """The workload, if what its fields say fits together; else `BadValue`."""
+    for problem in problems_of(workload):
+        raise BadValue(problem)
+    return workload
+
+
+def problems_of(workload: Workload) -> Iterator[Problem]:
+    """What types alone do not tell."""
+    for number, deployment in enumerate(workload.deployments):
+        path = f"deployments[{number}]"
+        yield from _named(deployment.name, f"{path}.name")
+        yield from _scaled(deployment, path)
+        yield from _amounts(deployment.requests, f"{path}.requests")
+    for number, job in enumerate(workload.jobs):
+        yield from _named(job.name, f"jobs[{number}].name")
+        yield from _amounts(job.requests, f"jobs[{number}].requests")
+    for number, rollout in enumerate(workload.rollouts):
+        yield from _named(rollout.deployment, f"rollouts[{number}].deployment")
+        yield from _amounts(rollout.requests, f"rollouts[{number}].requests")
+    for field, choices in (("failures", workload.failures), ("maintenance", workload.maintenance)):
+        for number, choice in enumerate(choices):
+            yield from _chosen(choice, f"{field}[{number}]")
+    for number, nodes in enumerate(workload.new_nodes):
+        path = f"newNodes[{number}]"
+        if bool(nodes.like) == bool(nodes.allocatable):
+            yield Problem(path, "expected one of like and allocatable")
+        yield from _amounts(nodes.allocatable, f"{path}.allocatable")
+
+
+def _content_of(documents: list[Any]) -> Any:
+    if len(documents) > 1:
+        raise BadValue(Problem("", f"{len(documents)} documents: expected one"))
+    return documents[0] if documents else {}
+
+
+def _named(name: str, path: str) -> Iterator[Problem]:
+    namespace, _, own = name.partition("/")
+    if not namespace or not own or "/" in own:
+        yield Problem(path, EXPECTED_NAME, name)
+
+
+def _scaled(deployment: ScaledDeployment, path: str) -> Iterator[Problem]:
+    curve, points = deployment.curve, deployment.points
+    given = [curve is not None, bool(points), deployment.replicas is not None]
+    if sum(given) != 1:
+        yield Problem(path, "expected one of curve, points and replicas")
+    if curve is not None and curve.low > curve.high:
+        yield Problem(f"{path}.curve.low", f"expected no more than high ({curve.high})", curve.low)
+    for moment in points:
+        try:
+            time_of_day(moment)
+        except ValueError as error:
+            yield Problem(f"{path}.points", str(error), moment)
+
+
+def _chosen(choice: NodeChoice, path: str) -> Iterator[Problem]:
+    if (choice.node is None) == (choice.count is None):
+        yield Problem(path, "expected one of node and count")
+
+
+def _amounts(amounts: Mapping[str, Quantity], path: str) -> Iterator[Problem]:
+    for resource, quantity in amounts.items():
+        place = step(path, resource)
+        if not is_counted(resource):
+            yield Problem(place, "unknown, expected such as cpu, memory, nvidia.com/gpu")
+        try:
+            is_negative = nanos(quantity) < 0
+        except BadQuantity:
+            yield Problem(place, EXPECTED, quantity)
+            continue
+        if is_negative:
+            yield Problem(place, "expected 0 or more", quantity)

@@ -1,0 +1,162 @@
+"""The cluster in memory, all of it together: started from objects, touched from outside."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from random import Random
+from typing import Any
+
+import msgspec
+
+from rescheduler.model.cluster import ClusterTables
+from rescheduler.model.kinds import KINDS, Kind
+from rescheduler.model.tables import Table
+from rescheduler.simulation.controllers.daemonset import DaemonSets
+from rescheduler.simulation.controllers.deployment import Deployments
+from rescheduler.simulation.controllers.disruption import Budgets
+from rescheduler.simulation.controllers.garbage import Garbage
+from rescheduler.simulation.controllers.job import Jobs
+from rescheduler.simulation.controllers.kubelet import Kubelets
+from rescheduler.simulation.controllers.nodes import Nodes
+from rescheduler.simulation.controllers.replicaset import ReplicaSets
+from rescheduler.simulation.controllers.scheduling import Scheduler, Scheduling
+from rescheduler.simulation.controllers.statefulset import StatefulSets
+from rescheduler.simulation.controllers.volumes import Claims
+from rescheduler.simulation.controllers.worker import Surroundings, Worker
+from rescheduler.simulation.indexes import Indexes
+from rescheduler.simulation.kinds import resource_named
+from rescheduler.simulation.objects import Json
+from rescheduler.simulation.patches import merged
+from rescheduler.simulation.registry import Registry
+from rescheduler.simulation.scheduling.scheduler import SimulatedScheduler
+from rescheduler.simulation.scheduling.services import SERVICE, Service
+from rescheduler.simulation.server import MemoryServer
+from rescheduler.simulation.store import Change, Store, Subscriber
+from rescheduler.simulation.time import Clock
+from rescheduler.simulation.timings import Timings
+
+ORDINARY = Timings()
+
+
+class World:
+    """A cluster that lives in the running loop.
+
+    Make it in a coroutine; `start` lets its controllers work. What is done with `create`, `patch`
+    and `delete` is what people do: it happens at once, and the cluster reacts to it. What is got
+    from it is never to be changed.
+    """
+
+    def __init__(
+        self,
+        objects: Iterable[Json],
+        *,
+        seed: int,
+        start: datetime,
+        timings: Timings = ORDINARY,
+        scheduler: Callable[[ClusterTables], Scheduler] | None = None,
+    ) -> None:
+        self.clock = Clock(start, asyncio.get_running_loop())
+        self.store = Store()
+        indexes = Indexes(self.store)
+        # Names, times and uids each have their own luck: one more of these changes none of those.
+        registry = Registry(self.store, indexes, self.clock, Random(f"{seed}/names"))
+        self.registry = registry
+        self.server = MemoryServer(registry)
+        self.tables = ClusterTables()
+        for kind in KINDS:
+            self.store.listen(kind.name, filling(self.tables.of(kind), kind))
+        self._load(objects)
+        around = Surroundings(
+            self.store, indexes, registry, self.clock, timings, Random(f"{seed}/timings")
+        )
+        self._workers: list[Worker] = [
+            Deployments(around),
+            ReplicaSets(around),
+            ReplicaSets(around, "ReplicationController"),
+            StatefulSets(around),
+            DaemonSets(around),
+            Jobs(around),
+            Claims(around),
+            Budgets(around),
+            Nodes(around),
+            Garbage(around),
+            Scheduling(
+                around, self._scheduler(seed) if scheduler is None else scheduler(self.tables)
+            ),
+            Kubelets(around),
+        ]
+
+    def _load(self, objects: Iterable[Json]) -> None:
+        namespaces = {"default"}
+        for value in objects:
+            kept = self.registry.load(value)
+            namespaces.add(kept["metadata"].get("namespace", "default"))
+        for name in sorted(namespaces):
+            if self.store.get("Namespace", name) is None:
+                self.registry.load({"kind": "Namespace", "metadata": {"name": name}})
+
+    def _scheduler(self, seed: int) -> Scheduler:
+        """The one that places pods as kube-scheduler does; Services are told to it alone."""
+        scheduler = SimulatedScheduler(self.tables, seed)
+        take = filling(scheduler.services, SERVICE)
+        for key in self.store.all("Service"):
+            scheduler.services.put(msgspec.convert(self.store.all("Service")[key], Service))
+        self.store.listen("Service", take)
+        return scheduler
+
+    async def start(self) -> None:
+        """Let everything in the cluster go its way."""
+        for worker in self._workers:
+            worker.start()
+
+    async def stop(self) -> None:
+        """Let everything stand still."""
+        for worker in self._workers:
+            worker.stop()
+
+    # ------------------------------------------------------------ from outside
+
+    def create(self, value: Json) -> Json:
+        """Create an object; returns it as it is then."""
+        resource = resource_named(value["kind"])
+        namespace = value["metadata"].get("namespace", "default")
+        return self.registry.create(resource, namespace, value)
+
+    def patch(self, kind: str, key: str, patch: Json, *, status: bool = False) -> Json:
+        """Change an object by a merge patch; `status` says that its status is meant."""
+        return self.registry.update(
+            resource_named(kind),
+            key,
+            lambda old: merged(old, patch),
+            subresource="status" if status else "",
+        )
+
+    def delete(self, kind: str, key: str, *, grace_seconds: int | None = None) -> None:
+        """Delete an object."""
+        self.registry.delete(resource_named(kind), key, grace_seconds=grace_seconds)
+
+    def get(self, kind: str, key: str) -> Json | None:
+        """An object, if it is there."""
+        return self.store.get(resource_named(kind).name, key)
+
+    def list(self, kind: str) -> Mapping[str, Json]:
+        """All objects of a kind by key."""
+        return self.store.all(resource_named(kind).name)
+
+    def subscribe(self, kind: str, callback: Subscriber) -> None:
+        """Be told of every change of a kind in the moment it happens: what was, and what is."""
+        self.store.listen(
+            resource_named(kind).name, lambda change: callback(change.old, change.new)
+        )
+
+
+def filling(table: Table[Any], kind: Kind[Any]) -> Callable[[Change], None]:
+    """Keeps a table equal to what is in the store."""
+
+    def take(change: Change) -> None:
+        if change.new is not None:
+            table.put(change.struct(kind.type))
+        else:
+            table.remove(change.struct(kind.type))
+
+    return take
