@@ -10,6 +10,7 @@ from rescheduler.cli.explain import explain
 from rescheduler.cli.move import move
 from rescheduler.cli.plan import plan
 from rescheduler.cli.run_command import run
+from rescheduler.cli.simulate import simulate
 from rescheduler.cli.snapshot import snapshot
 
 application = typer.Typer(
@@ -29,6 +30,7 @@ application.command()(run)
 application.command()(move)
 application.command()(drain)
 application.command()(crds)
+application.command()(simulate)
 
 
 def show_version(wanted: bool) -> None:
