@@ -11,6 +11,7 @@ from rescheduler.cli.move import move
 from rescheduler.cli.plan import plan
 from rescheduler.cli.run_command import run
 from rescheduler.cli.serve import serve
+from rescheduler.cli.simulate import simulate
 from rescheduler.cli.snapshot import snapshot
 
 application = typer.Typer(
@@ -31,6 +32,7 @@ application.command()(serve)
 application.command()(move)
 application.command()(drain)
 application.command()(crds)
+application.command()(simulate)
 
 
 def show_version(wanted: bool) -> None:

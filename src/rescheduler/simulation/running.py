@@ -26,7 +26,8 @@ from rescheduler.simulation.story.recorder import SERIES
 from rescheduler.simulation.story.result import Happening
 from rescheduler.simulation.telling import figures_of, leftovers_in
 from rescheduler.simulation.time import Clock
-from rescheduler.simulation.words import NONE
+from rescheduler.simulation.warnings import Warnings
+from rescheduler.simulation.words import camel
 from rescheduler.simulation.workload.changes import (
     Change,
     Create,
@@ -132,12 +133,18 @@ class _Run:
         )
         self._recorder = Recorder(clock.seconds, scenario.seconds, scenario.prices)
         self._happened: list[Happening] = []
+        self._warnings = Warnings()
         self._last_change = ""
 
     async def live(self, strategies: Mapping[str, type[Strategy]]) -> Result:
         """From the first moment to the last."""
         self._take_in()
         self._recorder.subscribe_to(self._world.subscribe)
+        with self._warnings:
+            await self._run(strategies)
+        return self._result()
+
+    async def _run(self, strategies: Mapping[str, type[Strategy]]) -> None:
         await self._world.start()
         if self._tried.policy is None:
             await self._until_the_end()
@@ -152,7 +159,6 @@ class _Run:
             program.rounds.subscribe(self._round_made)
             await self._beside(program, self._until_the_end())
         await self._world.stop()
-        return self._result()
 
     def _take_in(self) -> None:
         """Tell the recorder of what is there from the start."""
@@ -270,6 +276,7 @@ class _Run:
             nodes=count_of(scenario.objects, "Node"),
             pods=count_of(scenario.objects, "Pod"),
             notes=scenario.notes,
+            warnings=self._warnings.told(),
             summary={camel(name): figures_of(points) for name, points in series.items()},
             **series,
             moments_below_desired=by_moves,
@@ -290,11 +297,6 @@ class _Run:
         )
 
 
-def without_rescheduler() -> Tried:
-    """The cluster by itself."""
-    return Tried(NONE, None)
-
-
 def is_notable(change: Change) -> bool:
     """Whether it is worth a mark on a plot: scaling and jobs happen all the time."""
     if isinstance(change.what, Create):
@@ -305,9 +307,3 @@ def is_notable(change: Change) -> bool:
 def count_of(objects: list[Json], kind: str) -> int:
     """How many objects of a kind there are."""
     return sum(each["kind"] == kind for each in objects)
-
-
-def camel(name: str) -> str:
-    """A name as JSON writes it."""
-    first, *rest = name.split("_")
-    return first + "".join(map(str.title, rest))

@@ -1,6 +1,9 @@
 """From a recorder's sums to a result: what the world looks like at the end, and the whole story."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from rescheduler.labels import (
     CORDONED_BY,
@@ -19,7 +22,7 @@ from rescheduler.simulation.objects import (
     is_deleting,
     labels_of,
 )
-from rescheduler.simulation.story.result import Figures, Leftovers, Series
+from rescheduler.simulation.story.result import Compared, Figures, Leftovers, Result, Series
 
 Objects = Mapping[str, Json]
 
@@ -70,6 +73,30 @@ def figures_of(series: Series) -> Figures:
         return Figures(0.0, 0.0, 0.0)
     mean = sum(point.value for point in series) / len(series)
     return Figures(series[0].value, round(mean, 6), series[-1].value)
+
+
+def compared(result: Result) -> Compared:
+    """What is compared between policies."""
+    summary = result.summary
+    return Compared(
+        policy=result.policy,
+        mean_imbalance=summary["imbalance"].mean,
+        last_imbalance=summary["imbalance"].last,
+        mean_nodes_in_use=summary["nodesInUse"].mean,
+        mean_cost=summary["cost"].mean,
+        moves=result.migrations.by_phase.get(Phase.COMPLETED, 0),
+        pending_pod_seconds=result.pending.pod_seconds,
+        moments_below_desired=result.moments_below_desired.total,
+        own_moments_below_desired=result.own_moments_below_desired.total,
+    )
+
+
+def as_json(results: Sequence[Result], is_comparison: bool) -> str:
+    """The result as other programs read it; of several runs all of them, and what to compare."""
+    shown: Any = results[0]
+    if is_comparison:
+        shown = {"comparison": [compared(each) for each in results], "runs": results}
+    return msgspec.json.format(msgspec.json.encode(shown)).decode() + "\n"
 
 
 def _sorted(keys: Iterable[str]) -> tuple[str, ...]:

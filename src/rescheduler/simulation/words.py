@@ -1,12 +1,13 @@
 """A result in plain words, for the terminal and for the page."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from rescheduler.migration.objects import Outcome, Phase
 from rescheduler.simulation.story.moves import WITHDRAWN
-from rescheduler.simulation.story.result import Figures, Moments, Result, Series
+from rescheduler.simulation.story.result import Compared, Figures, Moments, Result, Series
 from rescheduler.simulation.story.shortages import Cause
+from rescheduler.simulation.telling import compared
 
 NONE = "none"
 """The name of a run without the rescheduler."""
@@ -79,6 +80,12 @@ def clock_time(result: Result, seconds: float) -> str:
     """The simulated time of day."""
     moment = datetime.fromisoformat(result.start) + timedelta(seconds=seconds)
     return moment.strftime("%H:%M")
+
+
+def camel(name: str) -> str:
+    """A series' name as JSON writes it."""
+    first, *rest = name.split("_")
+    return first + "".join(map(str.title, rest))
 
 
 def series_of(result: Result, name: str) -> Series:
@@ -175,29 +182,20 @@ def leftover_words(result: Result) -> str:
     return f"Left behind: {listed}."
 
 
-COMPARED = (
-    "Imbalance, mean",
-    "Imbalance, last",
-    "Nodes in use, mean",
-    "Cost, mean",
-    "Moves completed",
-    "Pending, pod time",
-    "Moments below desired, by moves",
-    "... and their own",
-)
-"""What is compared between policies."""
+COMPARED: dict[str, Callable[[Compared], str]] = {
+    "Imbalance, mean": lambda run: told("imbalance", run.mean_imbalance),
+    "Imbalance, last": lambda run: told("imbalance", run.last_imbalance),
+    "Nodes in use, mean": lambda run: f"{run.mean_nodes_in_use:.1f}",
+    "Cost, mean": lambda run: told("cost", run.mean_cost),
+    "Moves completed": lambda run: f"{run.moves:,}",
+    "Pods pending, in all": lambda run: lasting(run.pending_pod_seconds),
+    "Moments below desired, by moves": lambda run: f"{run.moments_below_desired:,}",
+    "Moments below desired, their own": lambda run: f"{run.own_moments_below_desired:,}",
+}
+"""What is compared between policies, and how it is written."""
 
 
-def compared(result: Result) -> list[str]:
-    """The same of one run."""
-    summary = result.summary
-    return [
-        told("imbalance", summary["imbalance"].mean),
-        told("imbalance", summary["imbalance"].last),
-        f"{summary['nodesInUse'].mean:.1f}",
-        told("cost", summary["cost"].mean),
-        f"{result.migrations.by_phase.get(Phase.COMPLETED, 0):,}",
-        lasting(result.pending.pod_seconds),
-        f"{result.moments_below_desired.total:,}",
-        f"{result.own_moments_below_desired.total:,}",
-    ]
+def comparison_rows(results: Sequence[Result]) -> list[list[str]]:
+    """A row for each thing that is compared, with a column for each run."""
+    runs = [compared(result) for result in results]
+    return [[title, *(write(run) for run in runs)] for title, write in COMPARED.items()]

@@ -6,8 +6,7 @@ from xml.etree.ElementTree import Element
 from rescheduler.simulation.report.elements import Child, element
 from rescheduler.simulation.story.result import Result
 from rescheduler.simulation.words import (
-    COMPARED,
-    compared,
+    comparison_rows,
     counted,
     lasting,
     moment_rows,
@@ -37,11 +36,9 @@ def table(
 
 def comparison(results: Sequence[Result]) -> Element:
     """All runs side by side."""
-    columns = [compared(result) for result in results]
-    rows = [[name, *(column[number] for column in columns)] for number, name in enumerate(COMPARED)]
     heads = ["", *(result.policy for result in results)]
     caption = "The same cluster and the same future, under each policy"
-    return table(caption, heads, rows, range(1, len(heads)))
+    return table(caption, heads, comparison_rows(results), range(1, len(heads)))
 
 
 def moves(result: Result) -> Child:

@@ -135,6 +135,8 @@ class Result(Seen):
     """Both at the start."""
     notes: tuple[str, ...]
     """What had to be assumed about the cluster."""
+    warnings: tuple[str, ...]
+    """What the controller warned of in its log."""
     summary: dict[str, Figures]
     imbalance: Series
     """By how much the load of the fullest and the emptiest open node differ, as a fraction."""
@@ -158,3 +160,18 @@ class Result(Seen):
     leftovers: Leftovers
     happenings: tuple[Happening, ...]
     node_loads: NodeLoads
+
+
+class Compared(Seen):
+    """One run in the few numbers by which policies are compared."""
+
+    policy: str
+    mean_imbalance: float
+    last_imbalance: float
+    mean_nodes_in_use: float
+    mean_cost: float
+    moves: int
+    """Completed ones."""
+    pending_pod_seconds: float
+    moments_below_desired: int
+    own_moments_below_desired: int

@@ -1,0 +1,235 @@
+"""`rescheduler simulate`: a cluster in memory, for a day or so, in seconds."""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rescheduler.cli.files import output_to, read_input
+from rescheduler.cli.inputs import policy_in, refuse_second_use_of_stdin
+from rescheduler.cli.options import PolicyFile
+from rescheduler.cli.screen import console
+
+if TYPE_CHECKING:
+    from rescheduler.cli.strategies import Strategies
+    from rescheduler.settings import Policy
+    from rescheduler.simulation.running import Scenario, Tried
+    from rescheduler.simulation.story import Result
+    from rescheduler.simulation.workload import Workload
+
+INTERRUPTED = 130
+NONE = "none"
+DEFAULTS, EXAMPLE = "defaults", "example"
+
+
+class Output(StrEnum):
+    """How the result is shown."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def simulate(
+    snapshot: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--snapshot",
+            "-s",
+            metavar="FILE",
+            help="The cluster to start from, as for plan; a generated one if there is none.",
+        ),
+    ] = None,
+    policy: PolicyFile = None,
+    span: Annotated[
+        str, typer.Option("--for", metavar="DURATION", help="How long to simulate.")
+    ] = "24h",
+    workload: Annotated[
+        str | None,
+        typer.Option(
+            "--workload", "-w", metavar="FILE", help="What happens meanwhile; nothing without it."
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(metavar="NUMBER", help="All chance: the same number gives the same story."),
+    ] = 0,
+    report: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Also write an HTML page with plots."),
+    ] = None,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="How to show the result.")
+    ] = Output.TABLE,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILES",
+            help="Several policies on the same future, side by side: none,FILE,FILE… "
+            "(none is without the rescheduler).",
+        ),
+    ] = None,
+) -> None:
+    """Let a cluster live in memory, with the rescheduler at work, and tell what was seen.
+
+    Nothing real is touched. Controller, planner and migrations are the very code that `run` runs.
+    """
+    refuse_second_use_of_stdin([*(snapshot or ()), *([workload] if workload else ())], policy)
+    from rescheduler.cli.strategies import strategies_of_others
+
+    strategies = strategies_of_others()
+    tried = policies_to_try(policy, compare, bool(snapshot), strategies)
+    scenario = scenario_from(snapshot, workload, seconds_in(span), seed, tried)
+    with ExitStack() as stack:
+        # Opened first: after a long simulation it would be late to find that it cannot be.
+        page = stack.enter_context(output_to(report)) if report else None
+        results = run_all(scenario, tried, strategies)
+        if page is not None:
+            from rescheduler.simulation.report import page as page_of
+
+            page.write(page_of(results).encode())
+    show(results, output, bool(compare), report)
+    if any(result.interrupted for result in results):
+        raise typer.Exit(INTERRUPTED)
+
+
+def seconds_in(span: str) -> float:
+    """How long a duration is."""
+    from rescheduler.settings import seconds_of
+
+    try:
+        return float(seconds_of(span))
+    except ValueError as error:
+        raise typer.BadParameter(f"{span!r}: {error}", param_hint="--for") from error
+
+
+def policies_to_try(
+    policy: str | None, compare: str | None, has_snapshot: bool, strategies: "Strategies"
+) -> list["Tried"]:
+    """The policies, by the names under which they are shown."""
+    from rescheduler.simulation.running import Tried
+
+    names = [name.strip() for name in compare.split(",")] if compare is not None else []
+    if not all(names):
+        raise typer.BadParameter(
+            f"{compare!r}: expected files and none, with commas between", param_hint="--compare"
+        )
+    tried = [Tried(name, None if name == NONE else policy_in(name, strategies)) for name in names]
+    if policy is not None:
+        tried.insert(0, Tried(policy, policy_in(policy, strategies)))
+    elif len(tried) < 2:
+        tried.insert(0, without_a_file(has_snapshot))
+    return tried
+
+
+def without_a_file(has_snapshot: bool) -> "Tried":
+    """What is tried if no policy is named."""
+    from rescheduler.settings import Policy
+    from rescheduler.simulation.generated import example_policy
+    from rescheduler.simulation.running import Tried
+
+    return Tried(DEFAULTS, Policy()) if has_snapshot else Tried(EXAMPLE, example_policy())
+
+
+def scenario_from(
+    snapshot: list[str] | None,
+    workload: str | None,
+    seconds: float,
+    seed: int,
+    tried: Sequence["Tried"],
+) -> "Scenario":
+    """The cluster and its future."""
+    from rescheduler.simulation.completing import completed
+    from rescheduler.simulation.generated import generated_cluster
+    from rescheduler.simulation.inputs import objects_in
+    from rescheduler.simulation.running import Scenario
+    from rescheduler.simulation.workload import future_of
+
+    objects = objects_in(map(read_input, snapshot)) if snapshot else generated_cluster(seed)
+    cluster = completed(objects)
+    name, happens = workload_in(workload)
+    return Scenario(
+        objects=cluster.objects,
+        future=future_of(happens, cluster.objects, seed=seed, seconds=seconds, name=name),
+        midnight=cluster.start,
+        starts_at=happens.start,
+        seconds=seconds,
+        seed=seed,
+        notes=cluster.notes,
+        prices=prices_in([each.policy for each in tried]),
+    )
+
+
+def workload_in(file: str | None) -> tuple[str, "Workload"]:
+    """The workload in a file, or an idle one; and what the file is called."""
+    from rescheduler.simulation.workload import Workload, read_workload
+
+    if file is None:
+        return "", Workload()
+    name, data = read_input(file)
+    return name, read_workload(name, data)
+
+
+def prices_in(policies: Sequence["Policy | None"]) -> dict[str, float]:
+    """What nodes cost: the same for all, or costs could not be compared."""
+    tables = [each.cost_optimization.prices for each in policies if each is not None]
+    return next((dict(table) for table in tables if table), {})
+
+
+def run_all(
+    scenario: "Scenario", tried: Sequence["Tried"], strategies: "Strategies"
+) -> list["Result"]:
+    """One run after another, each of them watched; an interruption ends them all."""
+    from rescheduler.cli.simulate_live import view_of
+    from rescheduler.cli.strategies import blaming
+    from rescheduler.simulation.running import simulate as run_one
+
+    results = []
+    with interruptions() as is_interrupted, blaming(strategies):
+        for number, each in enumerate(tried, start=1):
+            title = f"{each.name} ({number} of {len(tried)})" if len(tried) > 1 else each.name
+            with view_of(title) as show_progress:
+                result = run_one(
+                    scenario,
+                    each,
+                    strategies=strategies,
+                    show=show_progress,
+                    is_interrupted=is_interrupted,
+                )
+            results.append(result)
+            if result.interrupted:
+                break
+    return results
+
+
+@contextmanager
+def interruptions() -> Iterator[Callable[[], bool]]:
+    """Whether someone has pressed Ctrl-C; the second time, Python ends as usual."""
+    pressed = []
+
+    def note(number: int, frame: object) -> None:
+        pressed.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def show(
+    results: Sequence["Result"], output: Output, is_comparison: bool, report: str | None
+) -> None:
+    """Print the result on standard output."""
+    if output is Output.JSON:
+        from rescheduler.simulation.telling import as_json
+
+        sys.stdout.write(as_json(results, is_comparison))
+        return
+    from rescheduler.cli.simulate_view import show_results
+
+    show_results(results, console(), report)
