@@ -1,7 +1,7 @@
 """A pod that makes its node too hot brings the next round forward."""
 
 from rescheduler.kube.store import LiveStore
-from rescheduler.migration.prevention import Prevention, hot_nodes
+from rescheduler.migration.prevention import Prevention, hot_among
 from rescheduler.model.cluster import ClusterTables
 from rescheduler.settings import Policy
 from testcluster.applying import apply
@@ -13,14 +13,14 @@ from tests.scheduler.questions import tables_of
 
 async def test_a_binding_that_makes_a_node_too_hot_calls_for_a_round(corner: Corner) -> None:
     (name,) = corner.add_nodes("a", cpu="4")
-    calls: list[frozenset[str]] = []
+    calls: list[set[str]] = []
     async with client_for(corner.cluster) as client:
         tables, policy = ClusterTables(), Policy()
         store = LiveStore(client, tables, settings=QUICK_WATCH)
         store.start()
         await store.synced()
         prevention = Prevention(
-            tables, lambda: policy, lambda: calls.append(hot_nodes(tables, policy))
+            tables, lambda: policy, lambda: calls.append(hot_among([name], tables, policy))
         )
         prevention.watch(store)
         apply(corner.cluster, pod(f"{corner.namespace}/small", on=name, cpu="1"))
@@ -45,5 +45,6 @@ def test_nodes_above_a_threshold_are_hot() -> None:
             pod("shop/f", on="cool", cpu="9", phase="Succeeded"),
         ]
     )
-    assert hot_nodes(tables, Policy()) == {"busy", "full"}
-    assert hot_nodes(tables, Policy(cpu_threshold=90.0)) == {"full"}
+    names = ("cool", "busy", "full", "empty", "unknown")
+    assert hot_among(names, tables, Policy()) == {"busy", "full"}
+    assert hot_among(names, tables, Policy(cpu_threshold=90.0)) == {"full"}

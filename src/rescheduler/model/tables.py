@@ -291,6 +291,7 @@ class PodTable(_TableBase[Pod]):
         super().__init__()
         self._pool = TemplatePool()
         self._node_number: dict[str, int] = {}
+        self._name_of_node: list[str] = []
         self._template = array("i")
         self._node = array("i")
         self._phase = array("b")
@@ -334,6 +335,11 @@ class PodTable(_TableBase[Pod]):
         row = self._identity.row_of.get(key)
         return row is not None and self._node[row] != self._node_number.get("")
 
+    def node_of(self, key: str) -> str:
+        """The node that a pod is known to be bound to; nothing if there is none, or no such pod."""
+        row = self._identity.row_of.get(key)
+        return "" if row is None else self._name_of_node[self._node[row]]
+
     def is_on(self, key: str, node: str) -> bool:
         """Whether a pod is known to be bound to a node."""
         row = self._identity.row_of.get(key)
@@ -352,6 +358,7 @@ class PodTable(_TableBase[Pod]):
         number = self._node_number.get(name)
         if number is None:
             number = self._node_number[name] = len(self._node_number)
+            self._name_of_node.append(name)
             self._sums.make_room(number + 1)
         return number
 
@@ -384,7 +391,7 @@ class PodTable(_TableBase[Pod]):
     @property
     def node_names(self) -> list[str]:
         """Names that pods have given for their nodes, by number; empty if they have none yet."""
-        return list(self._node_number)
+        return self._name_of_node
 
     def _sorted_rows(self) -> dict[str, int]:
         """Rows by key, in order. Lists arrive in order, so there is seldom much to sort."""
