@@ -7,10 +7,11 @@ from typing import Any
 
 from rescheduler.scheduler.registration import NAME
 from testcluster.applying import apply
-from testcluster.builders import ZONE_LABEL, statefulset
+from testcluster.builders import ZONE_LABEL, pod, statefulset
 from testcluster.client import JsonObject
 from testcluster.cluster import is_listening
 from testcluster.ports import pick_ports
+from testcluster.serving import serve
 from testcluster.waiting import wait_until
 from tests.conftest import Start
 from tests.migration.support import (
@@ -23,6 +24,7 @@ from tests.migration.support import (
     other_node,
 )
 from tests.scheduler.serving import CONFIGURATIONS, serving_on, wait_until_asked
+from tests.scheduler.support import OURS
 
 STEERED_BY = "rescheduler.dev/steered-by"
 POLICY = """
@@ -165,6 +167,25 @@ async def test_one_pod_is_steered_for_each_migration_whoever_else_is_made(
     assert corner.leftovers() == []
 
 
+async def test_the_extender_alone_brings_a_replacement_to_its_target(
+    corner: Corner, start: Start, tmp_path: Path
+) -> None:
+    """The scheduler's own scores are against it: the target is by far the fullest node."""
+    target, *_ = corner.add_nodes("a", "b", "c", "d", cpu="10", memory="10Gi")
+    template = corner.here(schedulerName=OURS)
+    apply(corner.cluster, pod(f"{corner.namespace}/filler", on=target, cpu="6", memory="6Gi"))
+    made = statefulset(f"{corner.namespace}/db", 1, "1", "1Gi", template=template)
+    served = serve(start, tmp_path / "tls")
+    with corner.cluster.extra_scheduler(served.configuration()):
+        apply(corner.cluster, made)
+        (old,) = await asyncio.to_thread(corner.wait_ready, "db", 1)
+        assert node_of(old) != target
+        async with controller_on(corner.cluster):
+            (status,) = await corner.finished(corner.migrate(old, target))
+    assert (status["outcome"], status["steered"]) == ("Landed", True), status
+    assert corner.leftovers() == []
+
+
 async def test_without_webhook_and_extender_a_move_is_marked_as_unsteered(corner: Corner) -> None:
     corner.add_nodes("a", "b")
     (old,) = corner.deploy("web", 1, strategy={"type": "Recreate"})
@@ -191,9 +212,9 @@ async def test_other_pods_are_made_as_they_are(corner: Corner, tmp_path: Path) -
     async with serving_on(corner.cluster, tmp_path, webhook=True):
         await asyncio.to_thread(wait_until_asked, corner)
         pods = await asyncio.to_thread(corner.deploy, "web", 3)
-    for pod in pods:
-        assert "affinity" not in pod["spec"]
-        assert ID not in pod["metadata"]["labels"]
+    for each in pods:
+        assert "affinity" not in each["spec"]
+        assert ID not in each["metadata"]["labels"]
 
 
 async def test_a_wish_is_added_to_those_that_a_pod_has(corner: Corner, tmp_path: Path) -> None:
