@@ -16,6 +16,7 @@ BENCHMARKS = {
     "planning_growth": "plan for 500 to 5,000 nodes",
     "planning_memory": "read 150,000 pods and plan for them, in as little memory as possible",
     "planning_quality": "pack 5,000 pods onto cheap nodes, and make room among 2,000",
+    "extender": "answer kube-scheduler about 5,000 nodes, and place pods with a real one",
     "migrations": "move 200 pods by handoff, 20 at a time, on a real control plane",
 }
 

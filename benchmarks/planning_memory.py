@@ -21,7 +21,7 @@ from rescheduler.settings import Policy
 def main() -> None:
     tables = ClusterTables()
     with (
-        replayed_cluster(NODES, PODS, with_rules=True) as server,
+        replayed_cluster(NODES, PODS, "--with-rules") as server,
         tempfile.TemporaryDirectory() as folder,
     ):
         kubeconfig = Path(folder) / "kubeconfig"

@@ -75,18 +75,10 @@ def seconds_per_event(tables: ClusterTables, lines: list[bytes]) -> float:
 
 
 @contextlib.contextmanager
-def replayed_cluster(nodes: int, pods: int, with_rules: bool = False) -> Iterator[str]:
-    """The address of a server that replays a generated cluster, of which some pods have rules."""
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.replay",
-        "--nodes",
-        str(nodes),
-        "--pods",
-        str(pods),
-        *(["--with-rules"] if with_rules else []),
-    ]
+def replayed_cluster(nodes: int, pods: int, *options: str) -> Iterator[str]:
+    """The address of a server that replays a generated cluster."""
+    size = ["--nodes", str(nodes), "--pods", str(pods)]
+    command = [sys.executable, "-m", "benchmarks.replay", *size, *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None

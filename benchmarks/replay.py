@@ -1,4 +1,4 @@
-"""A local server that answers list requests with pages of a generated cluster.
+"""A local server that answers list requests with pages of a generated cluster, and watches.
 
 It stands in for an API server where only the client is measured: a real one with 150,000 pods
 takes minutes to fill. It runs in a process of its own.
@@ -7,18 +7,21 @@ takes minutes to fill. It runs in a process of its own.
 import argparse
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from itertools import count
 
 import msgspec
 from aiohttp import web
 
 from benchmarks.clusters import mind_neighbours
-from rescheduler.model.kinds import KINDS
+from rescheduler.migration.objects import MIGRATION, Mode, Phase, Step
+from rescheduler.migration.requests import migration_body
+from rescheduler.model.kinds import KINDS, POD
 from testcluster.client import JsonObject
 from testcluster.large import generate_large_cluster
 
 Encoded = dict[str, list[bytes]]
-Handler = Callable[[web.Request], Awaitable[web.Response]]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 LIST_VERSION = 10**9
 CHANGES = 5_000
@@ -34,13 +37,78 @@ def encoded_by_kind(objects: Iterable[JsonObject]) -> Encoded:
     return {kind: [body for _, body in sorted(items)] for kind, items in by_kind.items()}
 
 
-def application(objects: Encoded) -> web.Application:
-    """Lists for every kind that is read; a kind of which there are no objects is empty."""
+def application(objects: Encoded, changes_per_second: float) -> web.Application:
+    """Lists for every kind that is read; a kind of which there are no objects is empty.
+
+    Pods come and go, so many in a second, as long as someone watches; all else stays as it is.
+    """
     app = web.Application()
-    for kind in KINDS:
-        app.router.add_get(kind.path, pages_of(objects.get(kind.name, [])))
+    for kind in (*KINDS, MIGRATION):
+        items = objects.get(kind.name, [])
+        rate = changes_per_second if kind is POD else 0.0
+        app.router.add_get(kind.path, list_or_watch(items, rate))
     app.router.add_get("/changes", changes_of(objects["Pod"]))
     return app
+
+
+def list_or_watch(items: list[bytes], changes_per_second: float) -> Handler:
+    """What is asked for. Nothing has the labels that anyone may select by."""
+    listing, nothing = pages_of(items), pages_of([])
+    watching, silence = watch_of(items, changes_per_second), watch_of([], 0.0)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        selected = "labelSelector" in request.query
+        if "watch" in request.query:
+            return await (silence if selected else watching)(request)
+        return await (nothing if selected else listing)(request)
+
+    return answer
+
+
+def watch_of(items: list[bytes], changes_per_second: float) -> Handler:
+    """A watch of a kind whose objects are deleted and made again, one after the other."""
+
+    async def watch(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if not changes_per_second:
+            await asyncio.Event().wait()
+        for line in comings_and_goings(items):
+            await response.write(line + b"\n")
+            await asyncio.sleep(1 / changes_per_second)
+        return response
+
+    return watch
+
+
+def comings_and_goings(items: list[bytes]) -> Iterator[bytes]:
+    """Watch lines without an end."""
+    version = count(LIST_VERSION + 1)
+    while True:
+        for body in items[:: max(len(items) // CHANGES, 1)]:
+            item = msgspec.json.decode(body)
+            for kind in ("DELETED", "ADDED"):
+                item["metadata"]["resourceVersion"] = str(next(version))
+                yield msgspec.json.encode({"type": kind, "object": item})
+
+
+def with_migrations(objects: Iterable[JsonObject], migrations: int) -> Iterator[JsonObject]:
+    """The same objects, and so many evictions that wait for a replacement."""
+    nodes: list[str] = []
+    pods: list[JsonObject] = []
+    for item in objects:
+        yield item
+        if item["kind"] == "Node":
+            nodes.append(item["metadata"]["name"])
+        elif item["kind"] == "Pod" and len(pods) < migrations:
+            pods.append(item)
+    for pod, target in zip(pods, nodes, strict=False):
+        metadata = pod["metadata"]
+        key = f"{metadata['namespace']}/{metadata['name']}"
+        made = migration_body(key, metadata["uid"], target, mode=Mode.EVICT)
+        made["metadata"]["uid"] = f"migration of {metadata['uid']}"
+        made["status"] = {"phase": Phase.IN_PROGRESS, "mode": Mode.EVICT, "step": Step.EVICTING}
+        yield made
 
 
 def changes_of(pods: list[bytes]) -> Handler:
@@ -60,7 +128,7 @@ def changes_of(pods: list[bytes]) -> Handler:
 def pages_of(items: list[bytes]) -> Handler:
     """The list of these objects, in pages of the size that is asked for."""
 
-    async def page(request: web.Request) -> web.Response:
+    async def page(request: web.Request) -> web.StreamResponse:
         start = int(request.query.get("continue", "0"))
         end = start + int(request.query["limit"])
         following = f',"continue":"{end}"' if end < len(items) else ""
@@ -71,8 +139,8 @@ def pages_of(items: list[bytes]) -> Handler:
     return page
 
 
-async def serve(objects: Encoded) -> None:
-    runner = web.AppRunner(application(objects), access_log=None)
+async def serve(objects: Encoded, changes_per_second: float) -> None:
+    runner = web.AppRunner(application(objects, changes_per_second), access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -85,10 +153,13 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--pods", type=int, required=True)
     parser.add_argument("--with-rules", action="store_true")
+    parser.add_argument("--migrations", type=int, default=0)
+    parser.add_argument("--changes-per-second", type=float, default=0.0)
     wanted = parser.parse_args()
     objects = generate_large_cluster(wanted.nodes, wanted.pods)
     objects = mind_neighbours(objects) if wanted.with_rules else objects
-    asyncio.run(serve(encoded_by_kind(objects)))
+    objects = with_migrations(objects, wanted.migrations)
+    asyncio.run(serve(encoded_by_kind(objects), wanted.changes_per_second))
 
 
 if __name__ == "__main__":

@@ -5,13 +5,12 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from rescheduler.scheduler.certificates import Bundle, new_bundle
+from rescheduler.scheduler.certificates import Bundle
 from rescheduler.scheduler.program import ServingProgram
 from rescheduler.scheduler.registration import NAME, Address
 from rescheduler.scheduler.side import ServingOptions
@@ -19,6 +18,7 @@ from rescheduler.settings import Policy
 from testcluster import TestCluster
 from testcluster.builders import owner_reference, pod, replicaset
 from testcluster.ports import pick_ports
+from testcluster.serving import write_certificates
 from testcluster.waiting import wait_until
 from tests.migration.support import Corner, client_for
 
@@ -51,21 +51,6 @@ class Side:
         connector = aiohttp.TCPConnector(ssl=self.client_context(known=known))
         async with aiohttp.ClientSession(self.url, connector=connector) as session:
             yield session
-
-
-def write_certificates(directory: Path, names: tuple[str, ...] = ("127.0.0.1",)) -> Bundle:
-    """A new authority, with all that it signs, in files."""
-    bundle = new_bundle(names, datetime.now(UTC))
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, content in (
-        ("ca.crt", bundle.trusted),
-        ("tls.crt", bundle.serving.certificate),
-        ("tls.key", bundle.serving.key),
-        ("client.crt", bundle.client.certificate),
-        ("client.key", bundle.client.key),
-    ):
-        (directory / name).write_bytes(content)
-    return bundle
 
 
 @asynccontextmanager

@@ -1,79 +1,18 @@
-"""A real kube-scheduler that asks an extender: ours in a process of its own, or a stand-in."""
+"""Pods for a real kube-scheduler that asks an extender, and stand-ins for that extender."""
 
 import http.server
-import ssl
-import subprocess
 import threading
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.error import URLError
-
-import yaml
 
 from testcluster.builders import pod
 from testcluster.client import JsonObject
-from testcluster.ports import pick_ports
 from testcluster.processes import Component
 from testcluster.waiting import wait_until
-from tests.conftest import Start
 from tests.migration.support import TEST_LABEL, Corner, node_of
-from tests.scheduler.serving import write_certificates
 
-SHIPPED = Path(__file__).parents[2] / "deploy" / "scheduler-configuration.yaml"
 OURS = "rescheduler-scheduler"
-
-
-@dataclass(frozen=True)
-class Served:
-    """`rescheduler serve`, running."""
-
-    process: "subprocess.Popen[bytes]"
-    address: str
-    directory: Path
-
-    def configuration(self, **extender: Any) -> JsonObject:
-        """What we ship for kube-scheduler, with the address and the files of this one."""
-        files = {"caFile": "ca.crt", "certFile": "client.crt", "keyFile": "client.key"}
-        paths = {field: str(self.directory / name) for field, name in files.items()}
-        url = f"https://{self.address}/extender"
-        return shipped({"urlPrefix": url, "tlsConfig": paths, **extender})
-
-
-def shipped(*extenders: JsonObject) -> JsonObject:
-    """The configuration that we ship, with these changes to its extender, or several of them."""
-    configuration: JsonObject = yaml.safe_load(SHIPPED.read_text())
-    (extender,) = configuration["extenders"]
-    configuration["extenders"] = [{**extender, **changes} for changes in extenders]
-    return configuration
-
-
-def serve(start: Start, directory: Path, policy: str = "{}") -> Served:
-    """Start our server with a policy, and wait until it knows the cluster."""
-    write_certificates(directory)
-    file = directory / "policy.yaml"
-    file.write_text(policy)
-    (port,) = pick_ports(1)
-    address = f"127.0.0.1:{port}"
-    process = start(
-        *("serve", "--listen", address, "--policy", file),
-        *("--certificates", directory, "--client-ca", directory / "ca.crt"),
-    )
-    trusting = ssl.create_default_context(cafile=str(directory / "ca.crt"))
-
-    def is_ready() -> bool:
-        assert process.poll() is None, "rescheduler serve ended"
-        try:
-            with urllib.request.urlopen(f"https://{address}/readyz", context=trusting) as answer:
-                return bool(answer.status == 200)
-        except (URLError, OSError):
-            return False
-
-    wait_until(is_ready, 30, "rescheduler serve is ready")
-    return Served(process, address, directory)
 
 
 class Pods:

@@ -19,8 +19,8 @@ from rescheduler.scheduler.certificates import (
 from rescheduler.scheduler.pair import Pair
 from rescheduler.scheduler.secret import SECRET, CertificateSecret, body
 from rescheduler.scheduler.tls import CertificateFiles, Credentials, ServingContext
+from testcluster.serving import write_certificates
 from tests.migration.support import Corner, client_for
-from tests.scheduler.serving import write_certificates
 
 NAMES = ("localhost", "127.0.0.1", "rescheduler.ops.svc")
 NOW = datetime.now(UTC)

@@ -62,9 +62,9 @@ def test_balance_is_for_bringing_nodes_closer_to_the_mean_of_all() -> None:
 
 def test_the_planned_target_gets_ten_and_all_others_at_most_five() -> None:
     extender = extender_for(loaded([1, 3, 5, 7, 9]), PlannedFor({"shop/new": "n4"}))
-    assert list(scored(extender, NEW, NAMES).values()) == [5, 4, 2, 1, 10]
     other = pod("shop/other", cpu="100m", memory="100Mi")
     assert list(scored(extender, other, NAMES).values()) == [10, 8, 5, 2, 0]
+    assert list(scored(extender, NEW, NAMES).values()) == [5, 4, 2, 1, 10]
 
 
 def test_a_target_that_was_filtered_out_changes_nothing() -> None:

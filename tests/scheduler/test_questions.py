@@ -17,7 +17,9 @@ from tests.scheduler.questions import (
     extender_for,
     filtered,
     nodes,
+    put,
     scored,
+    tables_of,
 )
 
 NEW = pod("shop/new", cpu="1")
@@ -64,6 +66,22 @@ def test_a_very_long_list_is_answered_in_full() -> None:
     assert list(scored(extender, NEW, names)) == names
 
 
+def test_what_we_answered_may_be_asked_about_in_the_same_bytes() -> None:
+    """And a node that has come or gone in between is noticed."""
+    tables = tables_of([*SMALL_CLUSTER, *nodes("c", "d")])
+    extender = extender_for(tables)
+    passed = msgspec.Raw(msgspec.json.encode(filtered(extender, NEW, ["a", "c", "gone", "b", "d"])))
+    assert bytes(passed) == b'["c","gone","b","d"]'
+    body = msgspec.json.encode({"Pod": NEW, "NodeNames": passed})
+    points = {each["Host"]: each["Score"] for each in answered(extender.prioritize(body))}
+    assert points == {"c": 10, "gone": 0, "b": 10, "d": 10}
+    tables.nodes.remove(tables.nodes.by_key()["c"])
+    for item in (*nodes("gone"), pod("shop/bigger", on="d", cpu="9")):
+        put(tables, item)
+    points = {each["Host"]: each["Score"] for each in answered(extender.prioritize(body))}
+    assert points == {"c": 0, "gone": 10, "b": 10, "d": 0}
+
+
 MALFORMED = {
     "nothing": (b"", "truncated"),
     "no JSON": (b"<html>", "malformed"),
@@ -74,7 +92,7 @@ MALFORMED = {
     "a pod without a name": (b'{"Pod": {"metadata": {}}}', "`name`"),
     "names that are numbers": (
         msgspec.json.encode({"Pod": NEW, "NodeNames": [1]}),
-        "$.NodeNames[0]",
+        "NodeNames: expected names of nodes",
     ),
     "a node without a name": (asked_with_nodes(NEW, [{"metadata": {}}]), "`name`"),
     "a bad quantity": (asked(pod("shop/bad", cpu="5oom"), ["a"]), "pod shop/bad: '5oom'"),

@@ -58,10 +58,12 @@ class ExpectedPods:
         self._drop_those_that_came()
         if not self._expected:
             return np.zeros((2, len(rows)))
-        there = np.concatenate([each.rows for each in self._expected.values()])
-        shares = [np.repeat(each.share, len(each.rows), 1) for each in self._expected.values()]
+        expected = self._expected.values()
+        there = np.concatenate([each.rows for each in expected])
+        shares = np.concatenate([each.share for each in expected], axis=1)
+        shares = np.repeat(shares, [len(each.rows) for each in expected], axis=1)
         size = max(int(there.max()), int(rows.max(initial=0))) + 1
-        load = [np.bincount(there, each, size) for each in np.concatenate(shares, axis=1)]
+        load = [np.bincount(there, each, size) for each in shares]
         return np.asarray(load, np.float64)[:, rows]
 
     def _drop_those_that_came(self) -> None:

@@ -21,7 +21,8 @@ from rescheduler.model.snapshot import Bools, Floats
 from rescheduler.planning.feasibility.rule import tolerates
 from rescheduler.scheduler.expected import ExpectedPods
 from rescheduler.scheduler.filtering import Decision, Limits, Wanted, decide, short_of_promised
-from rescheduler.scheduler.loads import MEASURED, UNKNOWN, Candidates, NodeLoads
+from rescheduler.scheduler.lists import Listed, NodeLookup, write_scores
+from rescheduler.scheduler.loads import MEASURED, UNKNOWN, Candidates, NodeLoads, Rows
 from rescheduler.scheduler.planned import Planned, Promise
 from rescheduler.scheduler.protocol import (
     HIGHEST_SCORE,
@@ -30,7 +31,6 @@ from rescheduler.scheduler.protocol import (
     ExtenderBindingArgs,
     ExtenderBindingResult,
     ExtenderFilterResult,
-    HostPriority,
     NodeList,
     question,
 )
@@ -44,6 +44,9 @@ ALL_OVERLOADED = "AllNodesOverloaded"
 # The scheduler tries a pod again and again; those told of are remembered as long as there is room.
 MOST_REMEMBERED = 10_000
 
+GONE = -2
+"""The row of a node that is planned with and no longer there; no row that is asked about."""
+
 TooHot = Callable[[str], None]
 """Called with the name of a node that a pod has just made too hot."""
 
@@ -52,7 +55,7 @@ TooHot = Callable[[str], None]
 class Case:
     """A question with all that is known about it."""
 
-    names: list[str]
+    asked: Listed
     nodes: Candidates
     wanted: Wanted
     promised: Bools
@@ -75,7 +78,8 @@ class Extender:
         self.policy = policy
         """May be replaced at any time."""
         self._server = server
-        self._pods = tables.pods
+        self._nodes, self._pods = tables.nodes, tables.pods
+        self._lookup = NodeLookup(tables.nodes)
         self._loads = NodeLoads(tables, policy.node_maintenance.maintenance_label)
         self._expected = ExpectedPods(tables.pods, clock)
         self._planned = planned
@@ -91,7 +95,7 @@ class Extender:
         decision = decide(case.nodes, case.wanted, limits, case.promised, case.target)
         if decision.let_through:
             self._tell_once(args.pod, case, decision, limits)
-        return msgspec.json.encode(filter_result(args, case.names, decision))
+        return msgspec.json.encode(self._filter_result(args, case.asked, decision))
 
     def prioritize(self, body: bytes) -> bytes:
         """Points for each of the nodes."""
@@ -100,9 +104,10 @@ class Extender:
         nodes, demand, key = case.nodes, case.wanted.demand, args.pod.metadata.key
         self._expected.forget(key)
         nodes = replace(nodes, used=nodes.used + self._expected.load_of(nodes.rows))
-        points = scores(nodes, demand, self.policy.score_weights, case.target)
+        weights, mean_load = self.policy.score_weights, self._loads.mean_load()
+        points = scores(nodes, demand, weights, mean_load, case.target)
         self._expected.expect(key, nodes.rows[points == HIGHEST_SCORE], demand)
-        return msgspec.json.encode(list(map(HostPriority, case.names, points.tolist())))
+        return write_scores(case.asked.names, points)
 
     async def bind(self, body: bytes) -> bytes:
         """Bind the pod; what the server has against it is the answer."""
@@ -112,6 +117,7 @@ class Extender:
         try:
             await self._server.bind(key, args.node, uid=args.pod_uid)
         except ApiError as error:
+            self._expected.forget(key)
             return msgspec.json.encode(ExtenderBindingResult(str(error)))
         if self._too_hot is not None and self._is_too_hot(args.node, key):
             self._too_hot(args.node)
@@ -120,65 +126,78 @@ class Extender:
     # ------------------------------------------------------------ what is known about a question
 
     def _case(self, args: ExtenderArgs) -> Case:
-        names, pod = args.names(), args.pod
+        asked, pod = self._lookup.find(names_in(args)), args.pod
         demand = pod.demand()
-        nodes = self._candidates(names)
+        nodes = self._candidates(asked.rows)
         target = self._planned.target_of(pod.metadata)
-        promises = self._promises_on(nodes, names, pod)
+        promises = self._promises_on(nodes, pod)
         return Case(
-            names=names,
+            asked=asked,
             nodes=with_promised_load(nodes, promises),
             wanted=Wanted(
                 demand=amounts(demand),
                 endures_maintenance=tolerates_cordon(pod.spec),
                 has_no_choice=pod.is_of_a_daemon_set,
             ),
-            promised=self._short_of_promised(names, promises, demand),
-            target=names.index(target) if target is not None and target in names else None,
+            promised=self._short_of_promised(nodes, promises, demand),
+            target=self._index_of(target, nodes) if target is not None else None,
         )
 
-    def _candidates(self, names: Sequence[str]) -> Candidates:
-        return self._loads.candidates(names, self.policy.node_maintenance.maintenance_label)
+    def _candidates(self, rows: Rows) -> Candidates:
+        return self._loads.candidates(rows, self.policy.node_maintenance.maintenance_label)
+
+    def _index_of(self, node: str, nodes: Candidates) -> int | None:
+        found = np.flatnonzero(nodes.rows == self._nodes.row_of.get(node, GONE))
+        return int(found[0]) if len(found) else None
 
     def _limits(self) -> Limits:
         policy = self.policy
         return Limits(policy.cpu_threshold, policy.memory_threshold, policy.strict_filter)
 
-    def _promises_on(
-        self, nodes: Candidates, names: list[str], pod: AskedPod
-    ) -> dict[int, Counter[str]]:
+    def _promises_on(self, nodes: Candidates, pod: AskedPod) -> dict[int, Counter[str]]:
         """What is promised to others on each of these nodes that we know."""
         promises = self._planned.promises_to_others(pod.metadata)
         if not promises:
             return {}
-        by_node = promised_by_node(promises)
-        return {
-            index: by_node[name]
-            for index, name in enumerate(names)
-            if name in by_node and nodes.known[index]
-        }
+        row_of = self._nodes.row_of
+        by_row = {row_of.get(node, GONE): held for node, held in promised_by_node(promises).items()}
+        among = np.flatnonzero(np.isin(nodes.rows, list(by_row)))
+        return {index: by_row[int(nodes.rows[index])] for index in among.tolist()}
 
     def _short_of_promised(
-        self, names: list[str], promises: dict[int, Counter[str]], demand: dict[str, int]
+        self, nodes: Candidates, promises: dict[int, Counter[str]], demand: dict[str, int]
     ) -> Bools:
         """The nodes where a pod would take what others were promised."""
-        short = np.zeros(len(names), bool)
+        short = np.zeros(len(nodes.rows), bool)
         for index, promised in promises.items():
-            free = {resource: self._loads.free(names[index], resource) for resource in promised}
+            free = self._loads.free(int(nodes.rows[index]), promised)
             short[index] = short_of_promised(free, demand, promised)
         return short
 
+    def _filter_result(
+        self, args: ExtenderArgs, asked: Listed, decision: Decision
+    ) -> ExtenderFilterResult:
+        """A decision in the form in which the nodes came."""
+        names = asked.names.text(np.array([*decision.refused], np.int64))
+        refused = dict(zip(names, decision.refused.values(), strict=True))
+        if args.has_names:
+            passed = asked.taken(decision.passed)
+            self._lookup.remember(passed)
+            return ExtenderFilterResult(refused, node_names=msgspec.Raw(passed.names.written))
+        items = args.items
+        nodes = NodeList([items[index] for index in decision.passed.tolist()])
+        return ExtenderFilterResult(refused, nodes=nodes)
+
     def _expect_on(self, node: str, key: str) -> None:
         """Count a pod where the scheduler has chosen to have it, before a watch shows it there."""
-        rows = self._candidates([node]).rows
-        held = self._pods.held_by(key)
-        if held is not None and rows[0] != UNKNOWN:
-            self._expected.expect(key, rows, amounts(held))
+        row, held = self._nodes.row_of.get(node), self._pods.held_by(key)
+        if row is not None and held is not None:
+            self._expected.expect(key, np.array([row]), amounts(held))
 
     def _is_too_hot(self, node: str, key: str) -> bool:
         """Whether a node with a pod just bound to it, which we may or may not have seen, is."""
         held = {} if self._pods.is_on(key, node) else self._pods.held_by(key)
-        nodes = self._candidates([node])
+        nodes = self._candidates(np.array([self._nodes.row_of.get(node, UNKNOWN)]))
         return bool((nodes.utilization(amounts(held or {})) > self._limits().fractions).any())
 
     # ------------------------------------------------------------ telling
@@ -191,12 +210,13 @@ class Extender:
         self._told[metadata.uid] = None
         if len(self._told) > MOST_REMEMBERED:
             self._told.popitem(last=False)
-        best = decision.passed[0]
+        best = int(decision.passed[0])
+        (least_loaded,) = case.asked.names.text(decision.passed[:1])
         cpu, memory = 100 * case.nodes.utilization(case.wanted.demand)[:, best]
         message = (
             f"With this pod all nodes that could run it ({len(decision.passed)}) are above "
             f"{limits.cpu_percent:g}% of their CPU or {limits.memory_percent:g}% of their memory. "
-            f"They may be used all the same; the least loaded is {case.names[best]} with CPU at "
+            f"They may be used all the same; the least loaded is {least_loaded} with CPU at "
             f"{cpu:.0f}% and memory at {memory:.0f}%."
         )
         about = about_pod(metadata.namespace, metadata.name, metadata.uid)
@@ -205,15 +225,11 @@ class Extender:
         logger.info("Let overloaded nodes through for a pod", extra=extra)
 
 
-def filter_result(args: ExtenderArgs, names: list[str], decision: Decision) -> ExtenderFilterResult:
-    """A decision in the form in which the nodes came."""
-    refused = {names[index]: reason for index, reason in decision.refused.items()}
-    if args.node_names is not None:
-        passed = [names[index] for index in decision.passed]
-        return ExtenderFilterResult(refused, node_names=passed)
-    items = args.items
-    nodes = NodeList([items[index] for index in decision.passed])
-    return ExtenderFilterResult(refused, nodes=nodes)
+def names_in(args: ExtenderArgs) -> bytes:
+    """The names of the nodes that are asked about, as a JSON list."""
+    if args.has_names:
+        return bytes(args.node_names)
+    return msgspec.json.encode(args.names_of_items())
 
 
 def promised_by_node(promises: Sequence[Promise]) -> dict[str, Counter[str]]:

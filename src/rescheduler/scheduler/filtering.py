@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rescheduler.model.snapshot import Bools, Floats
-from rescheduler.scheduler.loads import Candidates
+from rescheduler.scheduler.loads import Candidates, Rows
 
 UNDER_MAINTENANCE = "node(s) were under maintenance"
 PROMISED = "node(s) had promised their room to a migration under way"
@@ -54,11 +54,12 @@ class Wanted:
     """Its node is given: it is not refused for load."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Decision:
     """The nodes of a question that may be used, best first if they were let through."""
 
-    passed: list[int]
+    passed: Rows
+    """By their number in the question."""
     refused: dict[int, str]
     """Why the others may not be."""
     let_through: bool
@@ -90,14 +91,14 @@ def decide(
     for cpu, memory in ((True, False), (False, True), (True, True)):
         alike = hot & (above[0] == cpu) & (above[1] == memory)
         refused |= dict.fromkeys(np.flatnonzero(alike).tolist(), limits.reason(cpu, memory))
-    return Decision(np.flatnonzero(passed).tolist(), refused, False)
+    return Decision(np.flatnonzero(passed), refused, False)
 
 
-def _by_excess(excess: Floats, chosen: Bools) -> list[int]:
+def _by_excess(excess: Floats, chosen: Bools) -> Rows:
     """The chosen nodes, those first that go least above what they may."""
     worst, other = excess.max(axis=0), excess.min(axis=0)
     order = np.lexsort((other, worst))
-    return [int(node) for node in order if chosen[node]]
+    return order[chosen[order]]
 
 
 def short_of_promised(

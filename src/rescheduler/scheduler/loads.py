@@ -5,9 +5,8 @@ is read from the sums that the table of pods keeps. So a question costs a few op
 columns, and a change costs its own row.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +39,6 @@ class Candidates:
     under_maintenance: Bools
     capacity: Floats
     used: Floats
-    mean_load: float
-    """Of all nodes that take pods, whether they are asked about or not."""
 
     @property
     def known(self) -> Bools:
@@ -67,36 +64,37 @@ class NodeLoads:
         self._under_maintenance = np.zeros(_FIRST_SIZE, bool)
         self._takes_pods = np.zeros(_FIRST_SIZE, bool)
 
-    def candidates(self, names: Sequence[str], maintenance_label: NodeLabel) -> Candidates:
-        """What there is to know about these nodes."""
+    def candidates(self, rows: Rows, maintenance_label: NodeLabel) -> Candidates:
+        """What there is to know about the nodes in these rows."""
         self._follow(maintenance_label)
-        row_of = self._nodes.row_of
-        rows = np.fromiter(map(row_of.get, names, repeat(UNKNOWN)), np.int64, len(names))
         known = rows != UNKNOWN
         return Candidates(
             rows=rows,
             under_maintenance=self._under_maintenance[rows] & known,
             capacity=np.where(known, self._capacity[:, rows], np.inf),
             used=self._used(rows),
-            mean_load=self._mean_load(),
         )
 
-    def free(self, node: str, resource: str) -> int:
-        """How much of any resource is left on a node that is known."""
-        found = self._nodes.at(self._nodes.row_of[node])
-        assert found is not None, "a node that has a row is there"
-        held = self._pods.held_on(resource)[self._pods.number_of_node(node)]
-        return found[1].get(resource, 0) - int(held)
-
-    def _used(self, rows: Rows) -> Floats:
-        numbers = self._number[rows]
-        return np.array([self._pods.held_on(each)[numbers] for each in MEASURED], np.float64)
-
-    def _mean_load(self) -> float:
+    def mean_load(self) -> float:
+        """The mean load of all nodes that take pods, whether anyone asks about them or not."""
         rows = np.flatnonzero(self._takes_pods)
         if not len(rows):
             return 0.0
         return float(load(self._used(rows) / self._capacity[:, rows]).mean())
+
+    def free(self, row: int, resources: Iterable[str]) -> dict[str, int]:
+        """How much of any resources is left on the node in a row, which must be known."""
+        found = self._nodes.at(row)
+        assert found is not None, "a node that was looked up is there"
+        number, allocatable = self._number[row], found[1]
+        return {
+            resource: allocatable.get(resource, 0) - int(self._pods.held_on(resource)[number])
+            for resource in resources
+        }
+
+    def _used(self, rows: Rows) -> Floats:
+        numbers = self._number[rows]
+        return np.array([self._pods.held_on(each)[numbers] for each in MEASURED], np.float64)
 
     def _follow(self, maintenance_label: NodeLabel) -> None:
         """Take over what has changed since the last question."""

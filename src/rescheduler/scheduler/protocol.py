@@ -20,6 +20,7 @@ from rescheduler.model.resources import PODS, in_units, pod_amounts
 
 T = TypeVar("T")
 
+NOTHING = msgspec.Raw(b"null")
 HIGHEST_SCORE = 10
 """An extender's scores go from 0 to this; the scheduler multiplies them up to its own."""
 
@@ -74,12 +75,16 @@ class ExtenderArgs(Message):
 
     pod: AskedPod
     nodes: NodeList | None = None
-    node_names: list[str] | None = None
+    node_names: msgspec.Raw = NOTHING
+    """Not decoded yet: we may have written it ourselves."""
 
-    def names(self) -> list[str]:
-        """The nodes that are asked about, in the order in which they came."""
-        if self.node_names is not None:
-            return self.node_names
+    @property
+    def has_names(self) -> bool:
+        """Whether nodes came by name, and go by name."""
+        return bytes(self.node_names) != b"null"
+
+    def names_of_items(self) -> list[str]:
+        """The names of nodes that came as they are."""
         return [question(item, _NodeName).metadata.name for item in self.items]
 
     @property
@@ -97,16 +102,9 @@ class ExtenderFilterResult(Message):
 
     failed_and_unresolvable_nodes: dict[str, str]
     nodes: NodeList | None = None
-    node_names: list[str] | None = None
+    node_names: msgspec.Raw = NOTHING
     failed_nodes: dict[str, str] = {}
     error: str = ""
-
-
-class HostPriority(Message):
-    """The points that one node gets."""
-
-    host: str
-    score: int
 
 
 class ExtenderBindingArgs(Message):

@@ -16,7 +16,13 @@ BESIDE_A_TARGET = 5
 """The most that other nodes get when a migration has planned one."""
 
 
-def scores(nodes: Candidates, demand: Floats, weights: ScoreWeights, target: int | None) -> Scores:
+def scores(
+    nodes: Candidates,
+    demand: Floats,
+    weights: ScoreWeights,
+    mean_load: float,
+    target: int | None,
+) -> Scores:
     """Points for each node. One that we do not know gets none, as if we had not been asked.
 
     Ten points are few, so the scale is stretched from the worst node to the best. But not over
@@ -24,7 +30,7 @@ def scores(nodes: Candidates, demand: Floats, weights: ScoreWeights, target: int
     the choice to the scheduler's own scores. A planned `target` gets the most, others at most
     half.
     """
-    worth = worth_of(nodes, demand, weights)
+    worth = worth_of(nodes, demand, weights, mean_load)
     made = np.zeros(len(worth), np.int64)
     known = nodes.known
     if known.any():
@@ -37,15 +43,14 @@ def scores(nodes: Candidates, demand: Floats, weights: ScoreWeights, target: int
     return made
 
 
-def worth_of(nodes: Candidates, demand: Floats, weights: ScoreWeights) -> Floats:
+def worth_of(nodes: Candidates, demand: Floats, weights: ScoreWeights, mean_load: float) -> Floats:
     """How good each node is, in shares of a node: what is left of it, and how it evens out.
 
     A pod evens out by as much as its node is closer to the mean with it than without.
     """
     after = np.minimum(nodes.utilization(demand), 1.0)
     before = np.minimum(nodes.utilization(np.zeros_like(demand)), 1.0)
-    mean = nodes.mean_load
-    closer = np.abs(load(before) - mean) - np.abs(load(after) - mean)
+    closer = np.abs(load(before) - mean_load) - np.abs(load(after) - mean_load)
     cpu, memory, balance = weights.cpu, weights.memory, weights.balance
     worth = cpu * (1 - after[0]) + memory * (1 - after[1]) + balance * closer
     return np.asarray(worth / (cpu + memory + balance))
