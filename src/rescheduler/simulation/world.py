@@ -18,6 +18,7 @@ from rescheduler.simulation.controllers.garbage import Garbage
 from rescheduler.simulation.controllers.job import Jobs
 from rescheduler.simulation.controllers.kubelet import Kubelets
 from rescheduler.simulation.controllers.nodes import Nodes
+from rescheduler.simulation.controllers.owners import Owners
 from rescheduler.simulation.controllers.replicaset import ReplicaSets
 from rescheduler.simulation.controllers.scheduling import Scheduler, Scheduling
 from rescheduler.simulation.controllers.statefulset import StatefulSets
@@ -69,13 +70,17 @@ class World:
         around = Surroundings(
             self.store, indexes, registry, self.clock, timings, Random(f"{seed}/timings")
         )
+        owning: dict[str, Worker] = {
+            "ReplicaSet": ReplicaSets(around),
+            "ReplicationController": ReplicaSets(around, "ReplicationController"),
+            "StatefulSet": StatefulSets(around),
+            "DaemonSet": DaemonSets(around),
+            "Job": Jobs(around),
+        }
+        Owners(self.store, owning)
         self._workers: list[Worker] = [
             Deployments(around),
-            ReplicaSets(around),
-            ReplicaSets(around, "ReplicationController"),
-            StatefulSets(around),
-            DaemonSets(around),
-            Jobs(around),
+            *owning.values(),
             Claims(around),
             Budgets(around),
             Nodes(around),
