@@ -16,6 +16,7 @@ BENCHMARKS = {
     "planning_growth": "plan for 500 to 5,000 nodes",
     "planning_memory": "read 150,000 pods and plan for them, in as little memory as possible",
     "planning_quality": "pack 5,000 pods onto cheap nodes, and make room among 2,000",
+    "simulation": "simulate a day of 1,000 nodes and 20,000 pods, alone and with the rescheduler",
     "migrations": "move 200 pods by handoff, 20 at a time, on a real control plane",
 }
 

@@ -140,6 +140,15 @@ APPS = (
     App("labs/notebooks", 14, 600, 2560, ""),
     App("labs/features", 16, 300, 1024, ""),
 )
+# The status of every pod: what is in a cluster in memory is never changed, so it can be shared.
+RUNNING: JsonObject = {
+    "phase": "Running",
+    "startTime": CREATED,
+    "conditions": [
+        {"type": kind, "status": "True", "lastTransitionTime": CREATED}
+        for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+    ],
+}
 DATABASE, MEMBERS, DATABASE_CPU, DATABASE_GIB = "data/orders-db", 3, 1500, 8
 AGENT, AGENT_CPU, AGENT_MIB = "kube-system/node-agent", 100, 128
 # One pod that nobody would bring back.
@@ -158,7 +167,7 @@ def example_policy() -> Policy:
     """
     return Policy(
         rescheduling_interval_seconds=Seconds(120),
-        planning_timeout_seconds=Seconds(0.5),
+        planning_timeout_seconds=Seconds(0.1),
         enabled_strategies=(StrategyName.NODE_MAINTENANCE, *Policy().enabled_strategies),
     )
 
@@ -355,16 +364,12 @@ def pod(
     metadata = _metadata("Pod", key, labels)
     if owner is not None:
         metadata["ownerReferences"] = [reference_to(owner)]
-    conditions = [
-        {"type": kind, "status": "True", "lastTransitionTime": CREATED}
-        for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
-    ]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
         "spec": {**spec, "nodeName": node},
-        "status": {"phase": "Running", "conditions": conditions, "startTime": CREATED},
+        "status": RUNNING,
     }
 
 
