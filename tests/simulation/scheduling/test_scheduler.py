@@ -4,6 +4,7 @@ import numpy as np
 
 from rescheduler.simulation.scheduling.sampling import Search, enough_nodes, in_turn
 from testcluster.builders import node, pod
+from testcluster.client import JsonObject
 from testcluster.snapshots import snapshot_of
 from tests.simulation.scheduling.scenes import Scene
 from tests.simulation.scheduling.worlds import REQUIRED
@@ -67,7 +68,7 @@ def test_a_pod_is_looked_at_again_once_the_company_that_it_needs_is_there() -> N
         "topologyKey": "kubernetes.io/hostname",
         "labelSelector": {"matchLabels": {"app": "db"}},
     }
-    lonely = {"affinity": {"podAffinity": {REQUIRED: [need]}}}
+    lonely: JsonObject = {"affinity": {"podAffinity": {REQUIRED: [need]}}}
     scene = Scene(
         node("a"),
         node("b"),
