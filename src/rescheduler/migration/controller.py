@@ -133,6 +133,9 @@ class Controller:
     # ------------------------------------------------------------ what watches show
 
     def _migration_changed(self, key: str, migration: Migration | None) -> None:
+        # One that another process has begun takes up its place before anyone looks at it.
+        if migration is not None and migration.is_in_progress:
+            self._places.settle(key, migration)
         self._queue.add(Work("Migration", key))
 
     def _thing_changed(self, kind: str, key: str) -> None:
