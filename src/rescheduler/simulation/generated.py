@@ -166,7 +166,7 @@ def example_policy() -> Policy:
     A day has many rounds, so there are fewer of them than by default, and each is quicker.
     """
     return Policy(
-        rescheduling_interval_seconds=Seconds(120),
+        rescheduling_interval_seconds=Seconds(300),
         planning_timeout_seconds=Seconds(0.1),
         enabled_strategies=(StrategyName.NODE_MAINTENANCE, *Policy().enabled_strategies),
     )

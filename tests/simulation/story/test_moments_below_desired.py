@@ -149,6 +149,15 @@ def test_scaling_up_is_the_workloads_own(scene: Scene) -> None:
     assert scene.by_moves().total == 0
 
 
+def test_a_mark_on_a_pod_changes_nothing_even_while_others_are_missing(scene: Scene) -> None:
+    scene.change("Deployment web", spec={"replicas": 3})
+    scene.migrate("Handoff", FIRST["metadata"]["uid"])
+    scene.now = 5.0
+    scene.mark("web-1")
+    assert scene.by_moves().total == 0
+    assert (scene.own().total, scene.own().pod_seconds) == (1, 5.0)
+
+
 def test_scaling_down_misses_nothing(scene: Scene) -> None:
     scene.change("Deployment web", spec={"replicas": 1})
     scene.ask_to_go("web-1")

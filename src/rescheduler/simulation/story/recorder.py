@@ -114,15 +114,19 @@ class Recorder:
 
     def _count(self, before: PodSeen | None, after: PodSeen | None) -> None:
         """Gains before losses: a pod that changes hands is missing at no moment."""
-        if after is not None and after.active and after.owner:
-            self._owners.add_active(after.owner, 1)
-        if after is not None and after.ready and after.workload:
-            self.shortages.add_ready(after.workload)
-        if before is not None and before.ready and before.workload:
+        had = before.owner if before is not None and before.active else ""
+        has = after.owner if after is not None and after.active else ""
+        served = before.workload if before is not None and before.ready else ""
+        serves = after.workload if after is not None and after.ready else ""
+        if has and has != had:
+            self._owners.add_active(has, 1)
+        if serves and serves != served:
+            self.shortages.add_ready(serves)
+        if before is not None and served and serves != served:
             pod = after if after is not None else before
-            self.shortages.lose_ready(before.workload, lambda: self._charge(before, pod))
-        if before is not None and before.active and before.owner:
-            self._owners.add_active(before.owner, -1)
+            self.shortages.lose_ready(served, lambda: self._charge(before, pod))
+        if had and has != had:
+            self._owners.add_active(had, -1)
 
     def _charge(self, before: PodSeen, after: PodSeen) -> Charge:
         """Whom a pod's going is charged to; `shortages` tells the rules."""
