@@ -63,7 +63,7 @@ class Promises:
         key, app = key_of(pod), labels_of(pod).get("app", "")
         if new is not None and serves(new):
             self._serving[key] = app
-        elif self._serving.pop(key, None) is not None:
+        elif self._serving.pop(key, None) is not None and not is_extra(pod):
             self._check_ready(app, key)
 
     def _check_ready(self, app: str, gone: str) -> None:
@@ -165,6 +165,11 @@ class Promises:
 def is_waiting(status: Json) -> bool:
     """Whether a migration has not begun and says what it waits for: the cluster's own trouble."""
     return bool(status["phase"] == "Pending" and status.get("message", "").startswith("waits: "))
+
+
+def is_extra(pod: Json) -> bool:
+    """Whether it is one pod more than its workload wants, made for a move."""
+    return controller_of(pod) is None and MIGRATION_ID in labels_of(pod)
 
 
 def serves(pod: Json) -> bool:

@@ -124,9 +124,14 @@ class Story:
             max_retries=2,
             deployment_coordination=chance.random() < 0.3,
         )
-        # Enough for single moves: these stories are about how moves are carried out.
+        # These stories are about how moves are carried out; few are planned.
+        plans = chance.random() < 0.2
         return Policy(
-            migration=options, allow_bare_pods=True, planning_timeout_seconds=Seconds(0.01)
+            migration=options,
+            allow_bare_pods=True,
+            enabled_strategies=("LoadBalancing",) if plans else ("NodeMaintenance",),
+            rescheduling_interval_seconds=Seconds(60),
+            planning_timeout_seconds=Seconds(0.01),
         )
 
     def rates(self) -> FaultRates:
