@@ -13,6 +13,7 @@ from rescheduler.labels import (
 from rescheduler.migration.marks import LEAST_COST
 from rescheduler.settings import MigrationOptions
 from rescheduler.simulation.controllers.worker import replicas_of
+from rescheduler.simulation.faults import FaultyServer
 from rescheduler.simulation.objects import (
     Json,
     annotations_of,
@@ -36,6 +37,7 @@ class Promises:
         self.apps = apps
         self.broken: list[str] = []
         self.options = MigrationOptions()
+        self.servers: list[FaultyServer] = []
         self._excused: set[str] = set()
         self._serving: dict[str, str] = {}
         self._moves_started = 0
@@ -97,7 +99,7 @@ class Promises:
         flying = [
             each
             for each in self.world.list("Migration").values()
-            if each["status"]["phase"] == "InProgress"
+            if each["status"]["phase"] == "InProgress" and not self._was_late(each)
         ]
         if len(flying) > self.options.max_in_flight:
             self._note(f"{len(flying)} in flight with {started}")
@@ -116,6 +118,11 @@ class Promises:
         for uid, sizes in workloads.items():
             if len(sizes) > self.options.max_per_workload.of(max(sizes)):
                 self._note(f"{len(sizes)} in flight of workload {uid} with {started}")
+
+    def _was_late(self, migration: Json) -> bool:
+        """Whether it may have been started by a write that came when nobody waited any more."""
+        name = migration["metadata"]["name"]
+        return any(f"/{name}/" in call for server in self.servers for call in server.late)
 
     # ------------------------------------------------------------ in the end
 

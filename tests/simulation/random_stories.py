@@ -294,6 +294,7 @@ async def lived(story: Story, world: World, promises: Promises) -> None:
     while not telling.done():
         dies_at = chance.randint(5, 400) if story.with_faults else None
         server = FaultyServer(world.server, chance, rates, dies_at)
+        promises.servers.append(server)
         await one_life(server, policy, world, chance, telling)
         await asyncio.sleep(chance.uniform(0.1, 20.0))
     telling.result()
@@ -314,9 +315,7 @@ async def one_life(
     await asyncio.gather(running, dying, return_exceptions=True)
 
 
-async def final_life(
-    server: FaultyServer, policy: Policy, world: World, chance: Random
-) -> None:
+async def final_life(server: FaultyServer, policy: Policy, world: World, chance: Random) -> None:
     """A process that nothing happens to any more, for long enough to finish everything."""
     program = Program(server, policy, clock=world.clock, chance=chance)
     running = asyncio.create_task(program.run())

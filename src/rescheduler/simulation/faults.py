@@ -60,6 +60,8 @@ class FaultyServer:
         self.rates = rates
         self.calls = 0
         self.died = asyncio.Event()
+        self.late: list[str] = []
+        """Writes that were done after nobody waited for them any more."""
         self._server = server
         self._chance = chance
         self._dies_at = dies_at
@@ -144,12 +146,20 @@ class FaultyServer:
         )
 
     async def evict(
-        self, pod: str, *, uid: str = "", grace_seconds: int | None = None, dry_run: bool = False
+        self,
+        pod: str,
+        *,
+        uid: str = "",
+        version: str = "",
+        grace_seconds: int | None = None,
+        dry_run: bool = False,
     ) -> None:
         """See `ApiServer.evict`."""
         await self._write(
             f"POST pods/{pod}/eviction",
-            lambda: self._server.evict(pod, uid=uid, grace_seconds=grace_seconds, dry_run=dry_run),
+            lambda: self._server.evict(
+                pod, uid=uid, version=version, grace_seconds=grace_seconds, dry_run=dry_run
+            ),
         )
 
     async def bind(self, pod: str, node: str, *, uid: str = "") -> None:
@@ -166,7 +176,7 @@ class FaultyServer:
         if self._happens(self.rates.lost_before):
             raise OutcomeUnknown(call, "lost the answer")
         if self._happens(self.rates.late):
-            late = asyncio.create_task(self._do_late(write))
+            late = asyncio.create_task(self._do_late(call, write))
             self._late.add(late)
             late.add_done_callback(self._late.discard)
             raise OutcomeUnknown(call, "lost the answer")
@@ -176,9 +186,10 @@ class FaultyServer:
             raise OutcomeUnknown(call, "lost the answer")
         return done
 
-    async def _do_late(self, write: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    async def _do_late(self, call: str, write: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """A request that was held up on its way: it arrives although nobody waits any more."""
         await asyncio.sleep(self._chance.uniform(0, self.rates.latest_write_seconds))
+        self.late.append(call)
         try:
             await write()
         except ReschedulerError:
