@@ -64,7 +64,7 @@ def of_one(result: Result, console: Console) -> Iterator[RenderableType]:
     yield Text(leftover_words(result), style="dim" if not result.leftovers.count else "red")
     for note in (*result.notes, *result.warnings):
         yield Text(note, style="yellow")
-    yield Text(f"{about(result)}.", style="dim")
+    yield Text(f"{about(result)}, policy {result.policy}.", style="dim")
 
 
 def over_time(result: Result, console: Console) -> RenderableType:

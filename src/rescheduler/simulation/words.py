@@ -143,7 +143,7 @@ def about(result: Result) -> str:
     return (
         f"{lasting(result.seconds)} from {clock_time(result, 0)}{cut}: "
         f"{counted(result.nodes, 'node')} and {counted(result.pods, 'pod')} at the start, "
-        f"policy {result.policy}, seed {result.seed}"
+        f"seed {result.seed}"
     )
 
 
