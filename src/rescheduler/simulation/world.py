@@ -78,6 +78,7 @@ class World:
             "Job": Jobs(around),
         }
         Owners(self.store, owning)
+        self._kubelets = Kubelets(around)
         self._workers: list[Worker] = [
             Deployments(around),
             *owning.values(),
@@ -88,7 +89,7 @@ class World:
             Scheduling(
                 around, self._scheduler(seed) if scheduler is None else scheduler(self.tables)
             ),
-            Kubelets(around),
+            self._kubelets,
         ]
 
     def _load(self, objects: Iterable[Json]) -> None:
@@ -147,6 +148,10 @@ class World:
     def list(self, kind: str) -> Mapping[str, Json]:
         """All objects of a kind by key."""
         return self.store.all(resource_named(kind).name)
+
+    def hang_node(self, name: str) -> None:
+        """Let a node start and stop no pods any more, without anyone noticing."""
+        self._kubelets.hanging.add(name)
 
     def subscribe(self, kind: str, callback: Subscriber) -> None:
         """Be told of every change of a kind in the moment it happens: what was, and what is."""
