@@ -85,7 +85,7 @@ def test_the_maintained_node_is_emptied(command: Command, quick: Path) -> None:
 def test_the_same_seed_gives_the_same_result_and_another_another(
     command: Command, quick: Path
 ) -> None:
-    arguments = ("-p", quick, "--for", "20m", "-w", NIGHTS)
+    arguments = ("-p", quick, "--for", "6m", "-w", NIGHTS)
     first = command("simulate", "-o", "json", "--seed", "5", *arguments)
     second = command("simulate", "-o", "json", "--seed", "5", *arguments)
     third = command("simulate", "-o", "json", "--seed", "6", *arguments)
@@ -156,6 +156,7 @@ def test_the_report_needs_nothing_else(command: Command, quick: Path, tmp_path: 
     ("arguments", "told"),
     [
         (["--for", "soon"], "'soon': expected a duration such as"),
+        (["-p", "-", "--compare", "none,-"], "standard input (-) can be read only once"),
         (["--compare", "none,,x"], "expected files and none, with commas between"),
         (["-w", "missing.yaml"], "rescheduler: missing.yaml: No such file or directory"),
         (["-s", "missing.yaml"], "rescheduler: missing.yaml: No such file or directory"),
