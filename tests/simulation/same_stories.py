@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from rescheduler.simulation.objects import Json
 from testcluster.builders import budget, deployment, pod, replicaset, statefulset
 from tests.migration.support import COST, ID, STATUS, is_ready, node_of
-from tests.simulation.stages import ApiError, Json, Stage
+from tests.simulation.stages import MemoryStage, RealStage, Stage
 
 APP = "web"
 FINISHED = ("Completed", "Failed", "Cancelled")
@@ -257,12 +258,7 @@ class Telling:
 
 def stage_node(stage: Stage, name: str, **spec: Any) -> None:
     """Change a node."""
-    from tests.simulation.stages import MemoryStage, RealStage
-
     if isinstance(stage, MemoryStage):
         stage.world.patch("Node", stage.node(name), {"spec": spec})
     elif isinstance(stage, RealStage):
         stage.corner.outside.patch(f"/api/v1/nodes/{stage.node(name)}", {"spec": spec})
-
-
-__all__ = ["ApiError", "Ending", "Plot", "Telling", "plot_of"]

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from rescheduler.kube.port import ApiServer
 from rescheduler.kube.store import LiveStore
 from rescheduler.migration.controller import Controller
@@ -15,9 +17,8 @@ from rescheduler.simulation.objects import Json, labels_of
 from rescheduler.simulation.world import World
 from testcluster.applying import apply
 from testcluster.builders import node
-from testcluster.client import ApiError
 from tests.kube.support import eventually
-from tests.migration.support import MIGRATIONS, QUICK_OPTIONS, Corner, client_for, is_ready
+from tests.migration.support import MIGRATIONS, QUICK_OPTIONS, Corner, client_for
 
 KINDS = {
     "deployments": "Deployment",
@@ -27,16 +28,7 @@ KINDS = {
     "pods": "Pod",
     "migrations": "Migration",
 }
-OPTIONS = QUICK_OPTIONS.__class__(
-    **{
-        name: getattr(QUICK_OPTIONS, name)
-        for name in QUICK_OPTIONS.__struct_fields__
-        if name not in ("max_in_flight", "max_retries", "bare_pods")
-    },
-    max_in_flight=100,
-    max_retries=1,
-    bare_pods=True,
-)
+OPTIONS = replace(QUICK_OPTIONS, max_in_flight=100, max_retries=1, bare_pods=True)
 """Nothing waits for a place, and what fails is soon given up."""
 
 
@@ -205,6 +197,3 @@ async def controlled_for_real(corner: Corner, steps: Steps, live: Any) -> None:
     """The same on the test cluster."""
     async with client_for(corner.cluster) as client:
         await controlled(client, steps, live)
-
-
-__all__ = ["ApiError", "MemoryStage", "RealStage", "Stage", "Steps", "is_ready"]

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from rescheduler.model.cluster import ClusterTables
+from rescheduler.simulation.controllers.scheduling import Scheduler
 from rescheduler.simulation.objects import (
     Json,
     condition,
@@ -16,6 +18,7 @@ from rescheduler.simulation.objects import (
 from rescheduler.simulation.time import Clock, run
 from rescheduler.simulation.timings import Spread, Timings
 from rescheduler.simulation.world import World
+from testcluster.builders import namespace
 
 T = TypeVar("T")
 
@@ -31,11 +34,13 @@ def in_world(
     timings: Timings = EXACT,
     seed: int = 1,
     settle: float = 60.0,
+    scheduler: Callable[[ClusterTables], Scheduler] | None = None,
 ) -> T:
     """Tell something in a world that has had time to settle; with none, it stands still."""
 
     async def live(clock: Clock) -> T:
-        world = World(objects, seed=seed, start=START, timings=timings)
+        everything = [namespace("shop"), *objects]
+        world = World(everything, seed=seed, start=START, timings=timings, scheduler=scheduler)
         if settle:
             await world.start()
             await asyncio.sleep(settle)

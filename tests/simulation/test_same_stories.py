@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -67,7 +68,7 @@ def corners(migratory: TestCluster) -> Iterator[list[Corner]]:
         made.append(Corner(migratory, name))
     for corner in made:
         account = f"/api/v1/namespaces/{corner.namespace}/serviceaccounts/default"
-        wait_until(lambda path=account: client.exists(path), what="pods can be made")
+        wait_until(partial(client.exists, account), what="pods can be made")
     yield made
     for corner in made:
         client.delete(f"/api/v1/namespaces/{corner.namespace}")
