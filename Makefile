@@ -21,13 +21,13 @@ help: ## list the targets
 install: $(RUNTIME) ## put the commands `rescheduler` and `kubectl-reschedule` into .venv/bin
 	@echo "Installed. Try: $(BIN)/rescheduler --help"
 
-demo: $(RUNTIME) ## plan for an example cluster, then simulate half a day of another one
+demo: $(RUNTIME) ## plan for an example cluster, then simulate a morning of another one
 	@$(BIN)/rescheduler plan --snapshot examples/uneven-cluster.yaml --policy examples/policy.yaml
 	@echo
-	@echo "That was a plan, for a cluster in a file. Now a cluster of 40 nodes lives in memory, from six in"
-	@echo "the morning to six in the evening, and the rescheduler is at work in it ..."
+	@echo "That was a plan, for a cluster in a file. Now a cluster of 40 nodes lives in memory, from six"
+	@echo "in the morning to noon, and the rescheduler is at work in it ..."
 	@echo
-	@$(BIN)/rescheduler simulate --workload examples/workloads/shop-day.yaml --for 12h
+	@$(BIN)/rescheduler simulate --workload examples/workloads/shop-day.yaml --for 6h
 	@echo
 	@echo "What to try next:"
 	@echo "  $(BIN)/rescheduler explain --snapshot examples/uneven-cluster.yaml data/orders-db-0"
