@@ -345,4 +345,4 @@ def start_after(objects: Iterable[Json]) -> datetime:
     times = [moment_of(each["metadata"]["creationTimestamp"]) for each in objects]
     newest = max(times, default=moment_of(text_of(datetime(2025, 1, 1, tzinfo=UTC))))
     day = newest.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return day if day == newest else day + timedelta(days=1)
+    return day + timedelta(days=1)
