@@ -35,7 +35,4 @@ def squeezed(values: Sequence[float], width: int) -> list[float]:
     if not count or width <= 0:
         return []
     edges = [column * count / width for column in range(width + 1)]
-    return [
-        max(values[int(low) : max(int(high), int(low) + 1)])
-        for low, high in pairwise(edges)
-    ]
+    return [max(values[int(low) : max(int(high), int(low) + 1)]) for low, high in pairwise(edges)]
