@@ -1,11 +1,13 @@
 """What random stories have found in the controller, each told on purpose."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from random import Random
 from typing import Any
 
 from rescheduler.errors import OutcomeUnknown, Unavailable
+from rescheduler.kube.events import WatchEvent
 from rescheduler.kube.port import Answer, Patch
 from rescheduler.migration.program import Program
 from rescheduler.migration.requests import migration_body
@@ -18,7 +20,7 @@ from testcluster.builders import deployment, node, pod
 from tests.simulation.support import in_world, pods_of
 
 ONE_AT_A_TIME = Policy(
-    migration=MigrationArguments(max_in_flight=1),
+    migration=MigrationArguments(max_in_flight=1, workers=1),
     enabled_strategies=("NodeMaintenance",),
     allow_bare_pods=True,
 )
@@ -64,12 +66,15 @@ class InFlight:
 
 def test_after_a_restart_those_in_flight_count_before_any_other_starts() -> None:
     async def tell(world: World) -> None:
+        last, *others = sorted(pods_of(world, "web"), key=key_of, reverse=True)
         first = program(world)
-        moves = [move(world, each) for each in pods_of(world, "web")]
+        flying = move(world, last)
         await asyncio.sleep(1)
         await ended(first)
-        phases = [world.list("Migration")[key]["status"]["phase"] for key in moves]
-        assert phases.count("InProgress") == 1
+        assert world.list("Migration")[flying]["status"]["phase"] == "InProgress"
+        # They come before it in every list.
+        for each in others:
+            move(world, each)
         seen = InFlight(world)
         second = program(world)
         await asyncio.sleep(200)
@@ -131,13 +136,17 @@ def test_a_start_whose_answer_was_lost_keeps_its_place() -> None:
 
 
 class Slow(FaultyServer):
-    """Its watches of pods are far behind; writes are told at once."""
+    """Its watches of pods are seconds behind; all else is told at once."""
 
-    async def watch(self, kind: Kind[Any], resource_version: str, timeout_seconds: int) -> Any:
-        self.rates = FaultRates(longest_lag_seconds=4.0 if kind.name == "Pod" else 0.0)
-        async for events in super().watch(kind, resource_version, timeout_seconds):
-            self.rates = FaultRates(longest_lag_seconds=4.0 if kind.name == "Pod" else 0.0)
-            yield events
+    async def watch(
+        self, kind: Kind[Any], resource_version: str, timeout_seconds: int
+    ) -> AsyncGenerator[Sequence[WatchEvent[Any]], None]:
+        batches = super().watch(kind, resource_version, timeout_seconds)
+        async with aclosing(batches):
+            async for events in batches:
+                if events and kind.name == "Pod":
+                    await asyncio.sleep(3)
+                yield events
 
 
 def bare_pods(world: World) -> list[str]:
