@@ -21,8 +21,26 @@ help: ## list the targets
 install: $(RUNTIME) ## put the commands `rescheduler` and `kubectl-reschedule` into .venv/bin
 	@echo "Installed. Try: $(BIN)/rescheduler --help"
 
-demo: $(RUNTIME) ## plan for an uneven example cluster, drawn in the terminal
+demo: $(RUNTIME) ## plan for an example cluster, then simulate a morning of another one
 	@$(BIN)/rescheduler plan --snapshot examples/uneven-cluster.yaml --policy examples/policy.yaml
+	@echo
+	@echo "That was a plan, for a cluster in a file. Now a cluster of 40 nodes lives in memory, from six"
+	@echo "in the morning to noon, and the rescheduler is at work in it ..."
+	@echo
+	@$(BIN)/rescheduler simulate --workload examples/workloads/shop-day.yaml --for 6h
+	@echo
+	@echo "What to try next:"
+	@echo "  $(BIN)/rescheduler explain --snapshot examples/uneven-cluster.yaml data/orders-db-0"
+	@echo "      what every node says to a pod, and whether it may be moved"
+	@echo "  $(BIN)/rescheduler simulate --report day.html --workload examples/workloads/batch-nights.yaml"
+	@echo "      a night of jobs in which two nodes fail, as a page with plots"
+	@echo "  $(BIN)/rescheduler simulate --compare none,examples/policy.yaml --for 1h"
+	@echo "      with the rescheduler and without it, side by side"
+	@echo "  $(BIN)/rescheduler snapshot -o mine.json.gz"
+	@echo "  $(BIN)/rescheduler simulate --snapshot mine.json.gz"
+	@echo "      your own cluster, read once and then only in memory"
+	@echo "  make cluster"
+	@echo "      a real control plane on this machine, to move pods on"
 
 test: $(DEV) ## run all tests (the first run builds the test cluster, about 9 minutes on 2 cores)
 	@$(BIN)/python -m testcluster build

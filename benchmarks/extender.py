@@ -19,7 +19,7 @@ import psutil
 
 from benchmarks.figures import Figure, report
 from benchmarks.reading import NODES, PODS, kubeconfig_for, replayed_cluster
-from benchmarks.scheduling import scheduling_figures
+from benchmarks.scheduling_throughput import scheduling_figures
 from testcluster.builders import owner_reference, pod, replicaset
 from testcluster.large import generate_large_cluster
 from testcluster.serving import Served, served

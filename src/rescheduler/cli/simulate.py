@@ -77,11 +77,12 @@ def simulate(
 
     Nothing real is touched. Controller, planner and migrations are the very code that `run` runs.
     """
-    refuse_second_use_of_stdin([*(snapshot or ()), *([workload] if workload else ())], policy)
+    others = names_in(compare)
+    refuse_second_use_of_stdin([*(snapshot or ()), workload or "", *others], policy)
     from rescheduler.cli.strategies import strategies_of_others
 
     strategies = strategies_of_others()
-    tried = policies_to_try(policy, compare, bool(snapshot), strategies)
+    tried = policies_to_try(policy, others, bool(snapshot), strategies)
     scenario = scenario_from(snapshot, workload, seconds_in(span), seed, tried)
     with ExitStack() as stack:
         # Opened first: after a long simulation it would be late to find that it cannot be.
@@ -106,18 +107,23 @@ def seconds_in(span: str) -> float:
         raise typer.BadParameter(f"{span!r}: {error}", param_hint="--for") from error
 
 
-def policies_to_try(
-    policy: str | None, compare: str | None, has_snapshot: bool, strategies: "Strategies"
-) -> list["Tried"]:
-    """The policies, by the names under which they are shown."""
-    from rescheduler.simulation.running import Tried
-
+def names_in(compare: str | None) -> list[str]:
+    """The policies that are to be compared."""
     names = [name.strip() for name in compare.split(",")] if compare is not None else []
     if not all(names):
         raise typer.BadParameter(
             f"{compare!r}: expected files and none, with commas between", param_hint="--compare"
         )
-    tried = [Tried(name, None if name == NONE else policy_in(name, strategies)) for name in names]
+    return names
+
+
+def policies_to_try(
+    policy: str | None, others: Sequence[str], has_snapshot: bool, strategies: "Strategies"
+) -> list["Tried"]:
+    """The policies, by the names under which they are shown."""
+    from rescheduler.simulation.running import Tried
+
+    tried = [Tried(name, None if name == NONE else policy_in(name, strategies)) for name in others]
     if policy is not None:
         tried.insert(0, Tried(policy, policy_in(policy, strategies)))
     elif len(tried) < 2:

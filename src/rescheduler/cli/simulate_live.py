@@ -89,8 +89,9 @@ def counts(progress: Progress) -> str:
     below = recorder.shortages.by_moves
     return (
         f"{counted(len(recorder.pods), 'pod')}, {recorder.waiting} pending, "
-        f"{len(recorder.moves.by_uid):,} moves asked for, {len(recorder.moves.under_way)} in "
-        f"flight, {sum(below.begun.values())} moments below desired by moves"
+        f"{counted(len(recorder.moves.by_uid), 'move')} so far, "
+        f"{len(recorder.moves.under_way)} in flight, "
+        f"{counted(sum(below.begun.values()), 'moment')} below desired by moves"
     )
 
 

@@ -19,6 +19,7 @@ from rescheduler.simulation.words import (
     counted,
     development,
     headline,
+    how_long,
     lasting,
     leftover_words,
     moment_rows,
@@ -52,7 +53,8 @@ def conclusion(results: Sequence[Result]) -> str:
 def of_one(result: Result, console: Console) -> Iterator[RenderableType]:
     """The parts of one run's picture that there is something to show for."""
     yield over_time(result, console)
-    yield Group(heading("Moments below the desired count"), moments(result))
+    lasted = Text(how_long(result), style="dim")
+    yield Group(heading("Moments below the desired count"), moments(result), lasted)
     if result.policy != NONE:
         yield Group(heading(moves_title(result)), moves(result))
     if result.blocked:
@@ -62,7 +64,7 @@ def of_one(result: Result, console: Console) -> Iterator[RenderableType]:
     yield Text(leftover_words(result), style="dim" if not result.leftovers.count else "red")
     for note in (*result.notes, *result.warnings):
         yield Text(note, style="yellow")
-    yield Text(f"{about(result)}.", style="dim")
+    yield Text(f"{about(result)}, policy {result.policy}.", style="dim")
 
 
 def over_time(result: Result, console: Console) -> RenderableType:
@@ -92,9 +94,6 @@ def moments(result: Result) -> Table:
     table.add_column("moments", justify="right")
     for charged_to, why, count in moment_rows(result):
         table.add_row(charged_to, why, count)
-    lasted = result.moments_below_desired.pod_seconds, result.own_moments_below_desired.pod_seconds
-    table.caption = f"They lasted {lasting(lasted[0])} by moves and {lasting(lasted[1])} otherwise."
-    table.caption_justify = "left"
     return table
 
 
@@ -140,7 +139,7 @@ def rounds_title(result: Result) -> str:
 def rests(result: Result) -> Iterator[RenderableType]:
     """Why rounds moved nothing."""
     for each in result.rounds.at_rest:
-        yield Text(f"{each.rounds:,} times: {each.why}", style="dim")
+        yield Text(f"{counted(each.rounds, 'time')}: {each.why}", style="dim")
 
 
 def of_several(results: Sequence[Result]) -> Iterator[RenderableType]:

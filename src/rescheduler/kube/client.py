@@ -163,7 +163,13 @@ class Client:
         return await self._repeatedly(Request("DELETE", path, body=msgspec.json.encode(options)))
 
     async def evict(
-        self, pod: str, *, uid: str = "", grace_seconds: int | None = None, dry_run: bool = False
+        self,
+        pod: str,
+        *,
+        uid: str = "",
+        version: str = "",
+        grace_seconds: int | None = None,
+        dry_run: bool = False,
     ) -> None:
         """See `ApiServer.evict`."""
         namespace, _, name = pod.partition("/")
@@ -171,7 +177,7 @@ class Client:
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"namespace": namespace, "name": name},
-            "deleteOptions": delete_options(uid, "", grace_seconds, dry_run),
+            "deleteOptions": delete_options(uid, version, grace_seconds, dry_run),
         }
         await self._write("POST", object_path(POD, pod, "eviction"), eviction)
 

@@ -134,12 +134,19 @@ class ApiServer(Protocol):
         ...
 
     async def evict(
-        self, pod: str, *, uid: str = "", grace_seconds: int | None = None, dry_run: bool = False
+        self,
+        pod: str,
+        *,
+        uid: str = "",
+        version: str = "",
+        grace_seconds: int | None = None,
+        dry_run: bool = False,
     ) -> None:
         """Ask for the pod `namespace/name` to be evicted.
 
         `EvictionRefused` if its disruption budgets do not allow it. A dry run answers whether
-        they would.
+        they would. With a `uid` or a `version`, only that very pod as it was seen; but its budget
+        is charged before that is looked at, and forgets it only after two minutes.
         """
         ...
 

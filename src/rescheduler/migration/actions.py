@@ -81,6 +81,9 @@ class EvictPod:
     name: str
     pod: MovingPod
     grace_seconds: int
+    only_as_seen: bool = False
+    """Whether an eviction that comes late, after something else was written on the pod, must not
+    be carried out any more."""
 
 
 @dataclass(frozen=True)

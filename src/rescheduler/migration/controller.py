@@ -82,6 +82,9 @@ class Controller:
         )
         self._hands = Hands(server, watching.migrations, watching.pods, reached)
         self._leftovers = Leftovers(server, self._observer, self._hands)
+        self._unsure: set[str] = set()
+        """Migrations that may be further than we know: until they have been read, they keep their
+        places."""
         self._stopping = asyncio.Event()
         self._workers: list[asyncio.Task[None]] = []
 
@@ -133,6 +136,9 @@ class Controller:
     # ------------------------------------------------------------ what watches show
 
     def _migration_changed(self, key: str, migration: Migration | None) -> None:
+        # One that another process has begun takes up its place before anyone looks at it.
+        if migration is not None and migration.is_in_progress:
+            self._places.settle(key, migration)
         self._queue.add(Work("Migration", key))
 
     def _thing_changed(self, kind: str, key: str) -> None:
@@ -181,8 +187,9 @@ class Controller:
             try:
                 await self._go_on(work.key)
             finally:
-                migration = self._watching.migrations.get(work.key)
-                self._start_more(self._places.settle(work.key, migration))
+                if work.key not in self._unsure:
+                    migration = self._watching.migrations.get(work.key)
+                    self._start_more(self._places.settle(work.key, migration))
 
     def _start_more(self, keys: list[str]) -> None:
         for key in keys:
@@ -196,7 +203,8 @@ class Controller:
             return
         surprises = 0
         for _ in range(MOST_WRITES):
-            migration = await self._observer.migration(key, fresh=surprises > 0)
+            migration = await self._observer.migration(key, fresh=key in self._unsure)
+            self._unsure.discard(key)
             if migration is None:
                 self._forget(key)
                 return
@@ -206,6 +214,7 @@ class Controller:
             except (Conflict, NotFound, OutcomeUnknown):
                 # It is not as it was seen, or nobody knows: look at it anew, then decide.
                 surprises += 1
+                self._unsure.add(key)
                 if surprises == MOST_SURPRISES:
                     raise
             else:

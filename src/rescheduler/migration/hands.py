@@ -69,8 +69,7 @@ class Hands:
             case DeletePod():
                 await self.delete(action)
             case EvictPod():
-                pod = action.pod
-                await self._server.evict(pod.key, uid=pod.uid, grace_seconds=action.grace_seconds)
+                await self._evict(action)
             case CreateBudget():
                 await self._create_budget(action)
             case DeleteBudget():
@@ -80,6 +79,13 @@ class Hands:
                 path = object_path(MIGRATION, metadata.key)
                 await self._server.delete(path, uid=metadata.uid)
                 self._migrations.forget(metadata.key)
+
+    async def _evict(self, action: EvictPod) -> None:
+        pod = action.pod
+        version = pod.metadata.resource_version if action.only_as_seen else ""
+        await self._server.evict(
+            pod.key, uid=pod.uid, version=version, grace_seconds=action.grace_seconds
+        )
 
     async def patch(self, action: PatchPod) -> None:
         """Change a pod's metadata."""

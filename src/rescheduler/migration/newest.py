@@ -47,8 +47,11 @@ class Newest(Generic[T]):
         return written
 
     def see(self, written: T) -> None:
-        """Take in the answer to a write, unless the object has been deleted since."""
+        """Take in an answer, unless the object has been changed or deleted since."""
         metadata = metadata_of(written)
+        _, known = self._written.get(metadata.key, (0.0, None))
+        if known is not None and version_of(known) > version_of(written):
+            return
         if metadata.uid in self._deleted or not self._belongs(written):
             self._written.pop(metadata.key, None)
             return

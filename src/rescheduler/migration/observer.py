@@ -126,10 +126,11 @@ class Observer:
         return await self.pod(f"{migration.metadata.namespace}/{name}", fresh=fresh)
 
     async def _read(self, newest: Newest[T], kind: Kind[Any], key: str, type: type[T]) -> T | None:
-        newest.forget(key)
         try:
             found = await self._server.get(object_path(kind, key), type)
         except NotFound:
+            # Not before: others decide meanwhile from what has been known.
+            newest.forget(key)
             return None
         newest.see(found)
         return found

@@ -21,8 +21,13 @@ def start(o: Observation) -> Action:
 
 
 def is_past_undoing(o: Observation) -> bool:
-    """Whether the original was evicted. One that went before we asked was somebody's wish."""
-    return o.migration.status.step == Step.HANDING_OVER and not o.has_old
+    """Whether the original was evicted. One that went before we asked was somebody's wish.
+
+    That it goes may show only when the undoing has begun.
+    """
+    status = o.migration.status
+    was_asked_to_go = status.step in (Step.HANDING_OVER, Step.UNDOING) and bool(status.new_node)
+    return was_asked_to_go and not o.has_old
 
 
 def finish(o: Observation) -> Action:
@@ -68,4 +73,4 @@ def retire(o: Observation, old: MovingPod) -> Action:
         return Ask(Question.EVICTION)
     if not answer.is_allowed:
         return wait_or_fail(o, answer.text)
-    return EvictPod("evict", old, grace_of(old))
+    return EvictPod("evict", old, grace_of(old), only_as_seen=True)

@@ -20,6 +20,7 @@ from rescheduler.migration.history import moves_in_flight, past_moves
 from rescheduler.migration.objects import MIGRATION, Migration, Phase
 from rescheduler.migration.prevention import Prevention
 from rescheduler.migration.requests import body_for, request
+from rescheduler.migration.resting import Resting, wants_nothing
 from rescheduler.migration.watching import Watching
 from rescheduler.model.kinds import NODE
 from rescheduler.model.snapshot import Snapshot
@@ -28,6 +29,7 @@ from rescheduler.planning.circumstances import Circumstances
 from rescheduler.planning.plan import Move, Plan
 from rescheduler.planning.planner import SEARCHING, make_plan
 from rescheduler.planning.strategies.strategy import Strategy
+from rescheduler.planning.waiting import same_until
 from rescheduler.settings import Policy, StrategyName
 
 logger = logging.getLogger(__name__)
@@ -73,6 +75,8 @@ class Rounds:
         self._clock = clock
         self._pressed: dict[str, int] = {}
         self._subscribers: list[Callable[[Round], None]] = []
+        self._resting: Resting[Round] = Resting(watching)
+        self._ran_out_of_time = False
         self._early = asyncio.Event()
         self._under_maintenance: set[str] = set()
         self._prevention = Prevention(watching.tables, lambda: self.policy, self.soon)
@@ -96,18 +100,29 @@ class Rounds:
         if age is None or age > OLDEST_KNOWLEDGE_SECONDS:
             logger.warning("Skipped a round", extra={"why": "the cluster is not known well enough"})
             return None
+        if (rested := self._resting.again(self.policy, self._clock.now())) is not None:
+            return self._told(rested, why="nothing has changed since the last round")
         await self._cordon_nodes()
         await self._withdraw_stale_moves()
+        changes = self._resting.changes
         snapshot = self._store.snapshot()
         migrations = self._watching.all_migrations()
+        circumstances = self._circumstances(migrations)
         # In a thread: migrations under way do not wait for a plan.
-        plan = await asyncio.to_thread(self._plan, snapshot, self._circumstances(migrations))
+        plan = await asyncio.to_thread(self._plan, snapshot, circumstances)
         self._pressed = {name: self._pressed.get(name, 0) + 1 for name in plan.overloaded}
         wanted, left_alone = self._wanted(plan, migrations)
         if not self._dry_run:
             wanted = [move for move in wanted if await self._ask_for(move, snapshot, migrations)]
         made = Round(plan, tuple(wanted), left_alone)
-        self._tell(made)
+        if wants_nothing(plan, migrations) and not self._ran_out_of_time:
+            until = same_until(snapshot, self.policy, circumstances)
+            self._resting.note(made, self.policy, changes, until)
+        return self._told(made)
+
+    def _told(self, made: Round, why: str = "") -> Round:
+        """A round, after everybody has heard of it."""
+        self._tell(made, why)
         for subscriber in self._subscribers:
             subscriber(made)
         return made
@@ -151,9 +166,11 @@ class Rounds:
         policy = self.policy
         seconds = self._clock.seconds
         end = seconds() + SEARCHING * policy.planning_timeout_seconds
-        return make_plan(
+        plan = make_plan(
             snapshot, policy, circumstances, self._strategies, lambda: seconds() >= end
         )
+        self._ran_out_of_time = seconds() >= end
+        return plan
 
     def _wanted(self, plan: Plan, migrations: list[Migration]) -> tuple[list[Move], dict[str, str]]:
         """The moves to ask for now, and why not the others."""
@@ -184,9 +201,10 @@ class Rounds:
             logger.warning("Failed to ask for a move", extra=extra)
             return False
 
-    def _tell(self, made: Round) -> None:
+    def _tell(self, made: Round, why: str) -> None:
         """A line per round, also for an idle one."""
         extra = {
+            **({"why": why} if why else {}),
             "summary": made.plan.summary,
             "moves": len(made.asked_for),
             "left_alone": len(made.left_alone),

@@ -37,6 +37,11 @@ class ClusterTables:
             return self.pods
         return self._others[kind.name]
 
+    @property
+    def changes(self) -> int:
+        """How often anything in any table has changed."""
+        return sum(self.of(kind).changes for kind in KINDS)
+
     def snapshot(self) -> Snapshot:
         """The cluster as the tables know it at this moment."""
         nodes = self.nodes.by_key()

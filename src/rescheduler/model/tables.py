@@ -218,7 +218,6 @@ class NodeTable(ObjectTable[Node]):
         super().__init__(NODE)
         self._allocatable: dict[int, dict[str, int]] = {}
         self._changed_at = array("q")
-        self.changes = 0
         self.comings_and_goings = 0
         """How often a node has come or gone; meanwhile every node keeps its row."""
 
@@ -261,7 +260,6 @@ class NodeTable(ObjectTable[Node]):
         self._note_change(row)
 
     def _note_change(self, row: int) -> None:
-        self.changes += 1
         if row == len(self._changed_at):
             self._changed_at.append(self.changes)
         else:

@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from rescheduler.model.objects import (
     Affinity,
@@ -203,8 +204,9 @@ class TemplatePool:
         self._users = array("q")
         self._free: list[int] = []
         self._latest_of_owner: dict[str, int] = {}
-        self.added = array("q")
-        """The numbers of templates in the order in which they were added, some of them again."""
+        self.added = 0
+        """How many templates were ever added."""
+        self._added_as = array("q")
 
     def acquire(self, pod: Pod) -> int:
         """The number of the template of `pod`, which now has one user more."""
@@ -237,6 +239,11 @@ class TemplatePool:
     def __len__(self) -> int:
         return len(self._number_of)
 
+    def added_since(self, added: int) -> list[int]:
+        """The numbers given to templates after so many were added; some may be unused again."""
+        numbers: list[int] = np.flatnonzero(np.array(self._added_as, np.int64) > added).tolist()
+        return numbers
+
     def digest(self, number: int) -> bytes | None:
         """The same for equal templates; None if no pod uses the template any more."""
         return self._digests[number] if self._entries[number] is not None else None
@@ -261,6 +268,8 @@ class TemplatePool:
             self._digests.append(digest)
             self._entries.append(entry)
             self._users.append(0)
+            self._added_as.append(0)
         self._number_of[digest] = number
-        self.added.append(number)
+        self.added += 1
+        self._added_as[number] = self.added
         return number

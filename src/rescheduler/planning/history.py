@@ -67,6 +67,11 @@ class Memory:
         """The workloads and bare pods that some pause is about."""
         return {*self._troubled, *(whose for whose, _ in self._landed)}
 
+    @property
+    def ends(self) -> list[float]:
+        """When each of the pauses ends."""
+        return [pause.until for pause in (*self._troubled.values(), *self._landed.values())]
+
     def pause(self, subject: str, node: str) -> Pause | None:
         """Why a pod of this workload, or this bare pod, is left alone on this node, if it is."""
         return self._troubled.get(subject) or self._landed.get((subject, node))

@@ -96,9 +96,7 @@ class Problem:
         self.snapshot = snapshot
         self.policy = policy
         self.circumstances = circumstances
-        self.judge = Judge(snapshot)
         self.movability = Movability(snapshot, policy, circumstances)
-        self.limits = Limits(snapshot, policy, self.movability, circumstances)
         self.load = NodeLoad(snapshot, policy.node_maintenance.maintenance_label)
         order = age_order(snapshot, circumstances.now)
         self.cells = cells_of(snapshot, self.movability.movable, order)
@@ -114,6 +112,17 @@ class Problem:
         if self.objective.rests("ConstraintRepair") and self.broken.any():
             self.objective.wake("ConstraintRepair")
         self.max_moves = policy.max_reschedule_pods
+
+    # Not needed as long as nothing is wanted, and the most expensive part of all this.
+    @cached_property
+    def judge(self) -> Judge:
+        """Which nodes accept which pods, as the search moves them."""
+        return Judge(self.snapshot)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """How many pods may move."""
+        return Limits(self.snapshot, self.policy, self.movability, self.circumstances)
 
     def _pod_terms(self) -> Iterator[PodTerm]:
         policy, enabled = self.policy, self.policy.enabled_strategies

@@ -48,6 +48,8 @@ OWN_LABELS = (
     "controller-uid",
     "job-name",
 )
+PARTS = ("spec", "status")
+WITHOUT_PARTS = ("Namespace", "PriorityClass", "StorageClass", "CSINode", "CSIDriver")
 NAME_FIELD = "metadata.name"
 
 
@@ -92,7 +94,6 @@ class _Completion:
     def _leave_out_pods_that_end(self) -> None:
         pods = self._by_kind["Pod"]
         for key, pod in list(pods.items()):
-            pod.setdefault("status", {})
             if is_over(pod) or is_deleting(pod):
                 del pods[key]
                 self._counts["pods"] += 1
@@ -310,10 +311,11 @@ def deployment_of(deployment: Json, versions: list[Json]) -> Json:
 
 
 def with_identity(value: Json) -> Json:
-    """An object that has a uid and an age."""
+    """An object that has a uid and an age, and the parts that all of its kind have."""
     metadata = {"creationTimestamp": LONG_AGO, **value["metadata"]}
     metadata["uid"] = metadata.get("uid") or uid_for(value["kind"], key_of(value))
-    return {**value, "metadata": metadata}
+    empty: Json = {part: {} for part in PARTS if value["kind"] not in WITHOUT_PARTS}
+    return {**empty, **value, "metadata": metadata}
 
 
 def with_times(pod: Json) -> Json:
@@ -343,4 +345,4 @@ def start_after(objects: Iterable[Json]) -> datetime:
     times = [moment_of(each["metadata"]["creationTimestamp"]) for each in objects]
     newest = max(times, default=moment_of(text_of(datetime(2025, 1, 1, tzinfo=UTC))))
     day = newest.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return day if day == newest else day + timedelta(days=1)
+    return day + timedelta(days=1)

@@ -28,6 +28,7 @@ def evict(
     key: str,
     *,
     uid: str = "",
+    version: str = "",
     grace_seconds: int | None = None,
     dry_run: bool = False,
 ) -> None:
@@ -37,7 +38,7 @@ def evict(
     if not needs_no_budget(pod):
         ask_budgets(registry, pod, call, dry_run=dry_run)
     # The budget has been charged by now, even if it turns out to be another pod.
-    registry.check_preconditions(PODS, pod, uid, "", call)
+    registry.check_preconditions(PODS, pod, uid, version, call)
     if not dry_run:
         doomed = condition(
             "DisruptionTarget",

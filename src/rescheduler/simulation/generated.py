@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from rescheduler.labels import MAINTENANCE
-from rescheduler.settings import Policy, StrategyName
+from rescheduler.settings import Policy, Seconds, StrategyName
 from rescheduler.simulation.completing import uid_for
 from rescheduler.simulation.objects import reference_to
 from rescheduler.simulation.workload.bodies import HOSTNAME, namespace_body
@@ -140,6 +140,15 @@ APPS = (
     App("labs/notebooks", 14, 600, 2560, ""),
     App("labs/features", 16, 300, 1024, ""),
 )
+# The status of every pod: what is in a cluster in memory is never changed, so it can be shared.
+RUNNING: JsonObject = {
+    "phase": "Running",
+    "startTime": CREATED,
+    "conditions": [
+        {"type": kind, "status": "True", "lastTransitionTime": CREATED}
+        for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+    ],
+}
 DATABASE, MEMBERS, DATABASE_CPU, DATABASE_GIB = "data/orders-db", 3, 1500, 8
 AGENT, AGENT_CPU, AGENT_MIB = "kube-system/node-agent", 100, 128
 # One pod that nobody would bring back.
@@ -152,8 +161,15 @@ def generated_cluster(seed: int = 0) -> list[JsonObject]:
 
 
 def example_policy() -> Policy:
-    """What the example cluster calls for: the defaults, and its maintained node emptied."""
-    return Policy(enabled_strategies=(StrategyName.NODE_MAINTENANCE, *Policy().enabled_strategies))
+    """What the example cluster calls for: the defaults, and its maintained node emptied.
+
+    A day has many rounds, so there are fewer of them than by default, and each is quicker.
+    """
+    return Policy(
+        rescheduling_interval_seconds=Seconds(300),
+        planning_timeout_seconds=Seconds(0.1),
+        enabled_strategies=(StrategyName.NODE_MAINTENANCE, *Policy().enabled_strategies),
+    )
 
 
 class _Builder:
@@ -348,31 +364,28 @@ def pod(
     metadata = _metadata("Pod", key, labels)
     if owner is not None:
         metadata["ownerReferences"] = [reference_to(owner)]
-    conditions = [
-        {"type": kind, "status": "True", "lastTransitionTime": CREATED}
-        for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
-    ]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
         "spec": {**spec, "nodeName": node},
-        "status": {"phase": "Running", "conditions": conditions, "startTime": CREATED},
+        "status": RUNNING,
     }
 
 
 def budget(key: str, labels: dict[str, str], replicas: int, allows: int) -> JsonObject:
     """A disruption budget for so many pods, of which so many may be missing."""
-    least = replicas - allows
+    # Of a share, or of what may be missing: a number that must be there would be too many at night.
+    rule = {"maxUnavailable": allows} if allows else {"minAvailable": "100%"}
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {**_metadata("PodDisruptionBudget", key, labels), "generation": 1},
-        "spec": {"selector": {"matchLabels": labels}, "minAvailable": least},
+        "spec": {"selector": {"matchLabels": labels}, **rule},
         "status": {
             "disruptionsAllowed": allows,
             "currentHealthy": replicas,
-            "desiredHealthy": least,
+            "desiredHealthy": replicas - allows,
             "expectedPods": replicas,
             "observedGeneration": 1,
         },

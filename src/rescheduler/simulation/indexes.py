@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rescheduler.model.objects import LabelSelector
-from rescheduler.simulation.objects import Json, controller_of, matches_labels
+from rescheduler.simulation.census import Census
+from rescheduler.simulation.objects import Json, controller_of
 from rescheduler.simulation.store import Change, Store
 
 
@@ -27,10 +28,6 @@ class Index:
     def keys(self, word: str) -> list[str]:
         """The objects with this word."""
         return list(self._keys.get(word, ()))
-
-    def count(self, word: str) -> int:
-        """How many there are."""
-        return len(self._keys.get(word, ()))
 
     def take(self, change: Change) -> None:
         """Follow a change."""
@@ -64,13 +61,6 @@ def owner_words(value: Json) -> list[str]:
     return [owner["uid"] for owner in value["metadata"].get("ownerReferences") or ()]
 
 
-def label_words(value: Json) -> list[str]:
-    """A word for every label of an object, in its namespace."""
-    metadata = value["metadata"]
-    namespace = metadata.get("namespace", "")
-    return [f"{namespace}/{key}={held}" for key, held in (metadata.get("labels") or {}).items()]
-
-
 def node_word(value: Json) -> tuple[str, ...]:
     """The node that a pod is bound to; nothing for one that waits."""
     return (value["spec"].get("nodeName") or "",)
@@ -86,13 +76,8 @@ def owners_of(value: Json) -> Any:
     return value["metadata"].get("ownerReferences")
 
 
-def labels_of(value: Json) -> Any:
-    """The part that selection depends on."""
-    return value["metadata"].get("labels")
-
-
-OWNING = ("Pod", "ReplicaSet", "Job", "PersistentVolumeClaim")
-"""Kinds whose objects have owners that take them along."""
+OWNING = ("ReplicaSet", "Job")
+"""Kinds besides pods whose objects have owners that take them along."""
 IN_NAMESPACES = ("PodDisruptionBudget", "ReplicaSet", "ReplicationController", "Service")
 
 
@@ -103,11 +88,12 @@ class Indexes:
         self._store = store
         self.pods_on = Index(lambda pod: pod["spec"].get("nodeName"), node_word)
         self.pods_of = Index(owners_of, controller_word)
-        self.pods_with = Index(labels_of, label_words)
+        self.census = Census()
         self.orphans_in = Index(owners_of, orphan_word)
         self.owned = {kind: Index(owners_of, owner_words) for kind in OWNING}
         self.inside = {kind: Index(lambda value: None, namespace_word) for kind in IN_NAMESPACES}
-        for index in (self.pods_on, self.pods_of, self.pods_with, self.orphans_in):
+        store.listen("Pod", self.census.take)
+        for index in (self.pods_on, self.pods_of, self.orphans_in):
             store.listen("Pod", index.take)
         for kind, index in (*self.owned.items(), *self.inside.items()):
             store.listen(kind, index.take)
@@ -127,24 +113,6 @@ class Indexes:
         return [objects[key] for key in self.inside[kind].keys(namespace)]
 
     def selected_pods(self, namespace: str, selector: LabelSelector) -> list[Json]:
-        """The pods of a namespace that a selector selects, as few as possible looked at."""
-        words = [f"{namespace}/{key}={held}" for key, held in pairs_of(selector)]
-        if not words:
-            return [
-                pod
-                for pod in self._store.all("Pod").values()
-                if pod["metadata"]["namespace"] == namespace and matches_labels(selector, pod)
-            ]
-        rarest = min(words, key=self.pods_with.count)
-        found = self.pods(self.pods_with.keys(rarest))
-        return [pod for pod in found if matches_labels(selector, pod)]
-
-
-def pairs_of(selector: LabelSelector) -> list[tuple[str, str]]:
-    """The labels that everything selected has."""
-    single = [
-        (each.key, each.values[0])
-        for each in selector.match_expressions
-        if each.operator == "In" and len(each.values) == 1
-    ]
-    return [*selector.match_labels.items(), *single]
+        """The pods of a namespace that a selector selects."""
+        groups = self.census.selected(namespace, selector)
+        return self.pods(key for group in groups for key in group.pods)

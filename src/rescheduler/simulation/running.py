@@ -140,6 +140,8 @@ class _Run:
         """From the first moment to the last."""
         self._take_in()
         self._recorder.subscribe_to(self._world.subscribe)
+        # Moves are over within seconds: who looks once a minute would see none of them.
+        self._world.subscribe("Migration", lambda old, new: self._show(self._progress()))
         with self._warnings:
             await self._run(strategies)
         return self._result()

@@ -239,11 +239,24 @@ class MemoryServer:
         return answer(made)
 
     async def evict(
-        self, pod: str, *, uid: str = "", grace_seconds: int | None = None, dry_run: bool = False
+        self,
+        pod: str,
+        *,
+        uid: str = "",
+        version: str = "",
+        grace_seconds: int | None = None,
+        dry_run: bool = False,
     ) -> None:
         """See `ApiServer.evict`."""
         await asyncio.sleep(0)
-        evictions.evict(self._registry, pod, uid=uid, grace_seconds=grace_seconds, dry_run=dry_run)
+        evictions.evict(
+            self._registry,
+            pod,
+            uid=uid,
+            version=version,
+            grace_seconds=grace_seconds,
+            dry_run=dry_run,
+        )
 
     async def bind(self, pod: str, node: str, *, uid: str = "") -> None:
         """See `ApiServer.bind`."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 
-from rescheduler.migration.objects import Outcome, Phase
+from rescheduler.migration.objects import Mode, Outcome, Phase
 from rescheduler.simulation.story.moves import WITHDRAWN
 from rescheduler.simulation.story.result import Compared, Figures, Moments, Result, Series
 from rescheduler.simulation.story.shortages import Cause
@@ -50,6 +50,8 @@ OUTCOMES = {
 }
 """What can become of a move, best first."""
 
+WAYS = {Mode.HANDOFF: "by handoff", Mode.EVICT: "by eviction", Mode.RECREATE: "by recreation"}
+
 CAUSES = {
     Cause.SCALING: "more replicas were asked for",
     Cause.ROLLOUT: "a rollout replaced pods",
@@ -63,7 +65,11 @@ def told(name: str, value: float) -> str:
     """A value of a series as people write it."""
     if name in FRACTIONS:
         return f"{value * 100:.1f} %"
-    return f"{value:,.2f}" if name == "cost" else f"{value:,.4g}"
+    if name == "cost":
+        return f"{value:,.2f}"
+    if value == round(value) or value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2g}"
 
 
 def lasting(seconds: float) -> str:
@@ -137,7 +143,7 @@ def about(result: Result) -> str:
     return (
         f"{lasting(result.seconds)} from {clock_time(result, 0)}{cut}: "
         f"{counted(result.nodes, 'node')} and {counted(result.pods, 'pod')} at the start, "
-        f"policy {result.policy}, seed {result.seed}"
+        f"seed {result.seed}"
     )
 
 
@@ -147,13 +153,22 @@ def development(name: str, figures: Figures) -> str:
     return f"{first} → {last}, on average {mean}"
 
 
+def how_long(result: Result) -> str:
+    """How long pods were missing, in all."""
+    moves, own = result.moments_below_desired, result.own_moments_below_desired
+    return (
+        f"In all, pods were missing for {lasting(moves.pod_seconds)} because of moves, and for "
+        f"{lasting(own.pod_seconds)} for the workloads' own reasons."
+    )
+
+
 def moment_rows(result: Result) -> Iterator[tuple[str, str, str]]:
     """Who is charged with moments below the desired count: why, how often."""
     moves, own = result.moments_below_desired, result.own_moments_below_desired
-    for mode in ("Handoff", "Evict", "Recreate"):
+    for mode, way in WAYS.items():
         count = moves.by_cause.get(mode, 0)
-        if count or mode == "Handoff":
-            yield "moves", f"by {mode.lower()}", f"{count:,}"
+        if count or mode == Mode.HANDOFF:
+            yield "moves", way, f"{count:,}"
     for cause, why in CAUSES.items():
         if own.by_cause.get(cause):
             yield "the workload's own", why, f"{own.by_cause[cause]:,}"

@@ -18,6 +18,7 @@ from rescheduler.simulation.controllers.garbage import Garbage
 from rescheduler.simulation.controllers.job import Jobs
 from rescheduler.simulation.controllers.kubelet import Kubelets
 from rescheduler.simulation.controllers.nodes import Nodes
+from rescheduler.simulation.controllers.owners import Owners
 from rescheduler.simulation.controllers.replicaset import ReplicaSets
 from rescheduler.simulation.controllers.scheduling import Scheduler, Scheduling
 from rescheduler.simulation.controllers.statefulset import StatefulSets
@@ -69,13 +70,18 @@ class World:
         around = Surroundings(
             self.store, indexes, registry, self.clock, timings, Random(f"{seed}/timings")
         )
+        owning: dict[str, Worker] = {
+            "ReplicaSet": ReplicaSets(around),
+            "ReplicationController": ReplicaSets(around, "ReplicationController"),
+            "StatefulSet": StatefulSets(around),
+            "DaemonSet": DaemonSets(around),
+            "Job": Jobs(around),
+        }
+        Owners(self.store, owning)
+        self._kubelets = Kubelets(around)
         self._workers: list[Worker] = [
             Deployments(around),
-            ReplicaSets(around),
-            ReplicaSets(around, "ReplicationController"),
-            StatefulSets(around),
-            DaemonSets(around),
-            Jobs(around),
+            *owning.values(),
             Claims(around),
             Budgets(around),
             Nodes(around),
@@ -83,7 +89,7 @@ class World:
             Scheduling(
                 around, self._scheduler(seed) if scheduler is None else scheduler(self.tables)
             ),
-            Kubelets(around),
+            self._kubelets,
         ]
 
     def _load(self, objects: Iterable[Json]) -> None:
@@ -142,6 +148,10 @@ class World:
     def list(self, kind: str) -> Mapping[str, Json]:
         """All objects of a kind by key."""
         return self.store.all(resource_named(kind).name)
+
+    def hang_node(self, name: str) -> None:
+        """Let a node start and stop no pods any more, without anyone noticing."""
+        self._kubelets.hanging.add(name)
 
     def subscribe(self, kind: str, callback: Subscriber) -> None:
         """Be told of every change of a kind in the moment it happens: what was, and what is."""

@@ -8,7 +8,7 @@ import pytest
 from rescheduler.simulation.scheduling.known_cluster import KnownCluster
 from rescheduler.simulation.scheduling.scoring import Scoring
 from rescheduler.simulation.scheduling.services import Groups
-from testcluster.builders import pod
+from testcluster.builders import node, pod
 from testcluster.client import JsonObject
 from tests.simulation.scheduling.scenes import Scene
 from tests.simulation.scheduling.worlds import World
@@ -33,7 +33,15 @@ class Story:
 
     def something_happens(self) -> None:
         happening = self.random.choices(
-            (self.pods_come, self.pod_changes, self.pod_goes, self.node_changes), (6, 3, 3, 0.3)
+            (
+                self.pods_come,
+                self.pod_changes,
+                self.pod_goes,
+                self.node_is_cordoned,
+                self.node_is_tainted,
+                self.node_is_labelled,
+            ),
+            (6, 3, 3, 0.5, 0.5, 0.2),
         )
         happening[0]()
 
@@ -72,9 +80,20 @@ class Story:
             gone = self.pods.pop(self.random.choice(list(self.pods)))
             self.scene.remove(gone)
 
-    def node_changes(self) -> None:
+    def node_is_cordoned(self) -> None:
         node = self.random.choice(self.world.nodes)
         node["spec"]["unschedulable"] = not node["spec"].get("unschedulable", False)
+        self.scene.put(node)
+
+    def node_is_tainted(self) -> None:
+        node = self.random.choice(self.world.nodes)
+        effect = self.random.choice(("NoSchedule", "PreferNoSchedule"))
+        node["spec"]["taints"] = [{"key": "wish-1", "effect": effect}]
+        self.scene.put(node)
+
+    def node_is_labelled(self) -> None:
+        node = self.random.choice(self.world.nodes)
+        node["metadata"]["labels"]["disk"] = self.random.choice(("ssd", "hdd"))
         self.scene.put(node)
 
     def views(self, key: str) -> tuple[Any, Any]:
@@ -110,7 +129,7 @@ def test_following_the_tables_is_as_good_as_starting_over(number: int) -> None:
     assert story.following.starts < STEPS / 4
 
 
-def test_only_nodes_namespaces_and_volumes_make_it_start_over() -> None:
+def test_neither_pods_nor_taints_make_it_start_over() -> None:
     story = Story(1, nodes=10)
     for _ in range(40):
         story.pods_come()
@@ -120,6 +139,10 @@ def test_only_nodes_namespaces_and_volumes_make_it_start_over() -> None:
     story.scene.put(story.world.nodes[0])
     story.following.catch_up()
     assert story.following.starts == 1, "a node that only reported in"
-    story.node_changes()
+    story.node_is_tainted()
+    story.node_is_cordoned()
+    story.following.catch_up()
+    assert (story.following.starts, story.following.looks) == (1, 2)
+    story.scene.put(node("another"))
     story.following.catch_up()
     assert story.following.starts == 2

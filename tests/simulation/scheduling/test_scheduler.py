@@ -4,8 +4,10 @@ import numpy as np
 
 from rescheduler.simulation.scheduling.sampling import Search, enough_nodes, in_turn
 from testcluster.builders import node, pod
+from testcluster.client import JsonObject
 from testcluster.snapshots import snapshot_of
 from tests.simulation.scheduling.scenes import Scene
+from tests.simulation.scheduling.worlds import REQUIRED
 
 
 def test_pods_that_wait_together_do_not_share_one_hole() -> None:
@@ -59,6 +61,25 @@ def test_equal_nodes_get_pods_by_chance_and_the_same_seed_gives_the_same() -> No
     assert placements(seed=1) == placements(seed=1)
     assert placements(seed=1) != placements(seed=2)
     assert len(set(placements(seed=1))) > 1
+
+
+def test_a_pod_is_looked_at_again_once_the_company_that_it_needs_is_there() -> None:
+    need = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": "db"}},
+    }
+    lonely: JsonObject = {"affinity": {"podAffinity": {REQUIRED: [need]}}}
+    scene = Scene(
+        node("a"),
+        node("b"),
+        pod("shop/first", created="2025-01-01T00:00:01Z", **lonely),
+        pod("shop/second", created="2025-01-01T00:00:02Z", **lonely),
+        pod("shop/db", created="2025-01-01T00:00:03Z", labels={"app": "db"}),
+        pod("shop/third", created="2025-01-01T00:00:04Z", **lonely),
+    )
+    decided = scene.nodes_for("shop/first", "shop/second", "shop/db", "shop/third")
+    assert decided["shop/first"] == decided["shop/second"] == ""
+    assert decided["shop/third"] == decided["shop/db"] != ""
 
 
 def test_a_cluster_without_nodes_says_so() -> None:

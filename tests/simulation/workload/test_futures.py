@@ -1,5 +1,7 @@
 """A workload comes down to a list of timed changes, which the seed alone decides."""
 
+from itertools import pairwise
+
 import pytest
 
 from rescheduler.labels import MAINTENANCE
@@ -38,7 +40,7 @@ def test_a_curve_is_highest_at_its_peak_and_lowest_half_a_day_later() -> None:
     assert min(count for _, count in counts) == 4
     highest = [at for at, count in counts if count == 20]
     assert highest[0] < 14 * HOUR
-    assert all(before != after for (_, before), (_, after) in zip(counts, counts[1:], strict=False))
+    assert all(before != after for (_, before), (_, after) in pairwise(counts))
 
 
 def test_points_are_joined_by_lines_round_the_clock() -> None:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from rescheduler.model.snapshot import NO_NODE, Bools, Snapshot
+from rescheduler.model.snapshot import NO_NODE, Bools, NodeColumns, Snapshot
 from rescheduler.model.templates import PooledTemplate, Template
 from rescheduler.planning.feasibility.inter_pod_affinity import Company, InterPodAffinity
 from rescheduler.planning.feasibility.node_affinity import NodeAffinity
@@ -55,6 +56,7 @@ class Judge:
         self.view = ClusterView(snapshot, whereabouts)
         unschedulable = NodeUnschedulable(self.view)
         taints, affinity = TaintToleration(self.view), NodeAffinity(self.view)
+        self._taints = taints
         ports, self.resources = NodePorts(self.view), NodeResourcesFit(self.view)
         restrictions, limits = VolumeRestrictions(self.view), NodeVolumeLimits(self.view)
         binding, zone = VolumeBinding(self.view), VolumeZone(self.view)
@@ -121,6 +123,14 @@ class Judge:
                 rule.know(number)
         for prepared in ("company", "minding", "beyond_nodes", "_occupies"):
             self.__dict__.pop(prepared, None)
+
+    def see_taints(self, nodes: NodeColumns) -> None:
+        """Go by new taints and cordons of the same nodes, of which all else is as it was."""
+        self.view.snapshot = replace(self.snapshot, nodes=nodes)
+        self._taints.look_again()
+        self.spread.look_again()
+        self._lasting_refusals.clear()
+        self._neighbourly_refusals.clear()
 
     def count(self, template: int, node: int, count: int, terminating: bool) -> None:
         """Pods that need not be the snapshot's came to the node, or left it if negative."""

@@ -13,10 +13,9 @@ class NodeUnschedulable:
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self._any_cordoned = bool(view.snapshot.nodes.unschedulable.any())
 
     def refused(self, template: int) -> Bools | None:
-        if not self._any_cordoned:
+        if not self._view.snapshot.nodes.unschedulable.any():
             return None
         tolerations = self._view.snapshot.templates[template].tolerations
         if any(tolerates(each, _CORDONED, "", "NoSchedule") for each in tolerations):

@@ -92,6 +92,12 @@ class PodTopologySpread:
         self._counting: defaultdict[int, list[_Spread]] = defaultdict(list)
         self._made_in: defaultdict[str, list[_Spread]] = defaultdict(list)
 
+    def look_again(self) -> None:
+        """Count anew when next asked: other nodes may count now."""
+        self._spreads_of.clear()
+        self._counting.clear()
+        self._made_in.clear()
+
     def know(self, template: int) -> None:
         """Let the counts that were made already count pods of a new template as well."""
         newcomer = self._view.snapshot.templates[template]

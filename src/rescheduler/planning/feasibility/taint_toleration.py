@@ -18,11 +18,15 @@ class TaintToleration:
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Go by the taints that nodes have now."""
         # Few sets of taints cover all nodes, so each is judged once.
         number_of: dict[bytes, int] = {}
         self._taint_sets: list[tuple[Taint, ...]] = []
         codes = []
-        for node in view.snapshot.nodes.objects:
+        for node in self._view.snapshot.nodes.objects:
             taints = hard_taints(node.spec.taints)
             number = number_of.setdefault(key_of(*taints), len(number_of))
             if number == len(self._taint_sets):

@@ -52,7 +52,6 @@ class DaemonSets(Worker):
     def watches(self) -> None:
         self.store.listen("DaemonSet", self._set_changed)
         self.store.listen("Node", self._node_changed)
-        self.store.listen("Pod", self._pod_changed)
         for key in list(self.store.all("DaemonSet")):
             self._want_everywhere(key)
 
@@ -78,15 +77,11 @@ class DaemonSets(Worker):
             for key in self.store.all("DaemonSet"):
                 self.want(f"{key}/{change.key}")
 
-    def _pod_changed(self, change: Change) -> None:
+    def pod_changed(self, owner: str, change: Change) -> None:
+        self.want(owner)
         pod = change.new or change.old
-        owner = controller_of(pod) if pod is not None else None
-        if pod is None or owner is None or owner["kind"] != "DaemonSet":
-            return
-        key = f"{change.key.partition('/')[0]}/{owner['name']}"
-        self.want(key)
-        if node := node_meant_by(pod):
-            self.want(f"{key}/{node}")
+        if pod is not None and (node := node_meant_by(pod)):
+            self.want(f"{owner}/{node}")
 
     def look_at(self, key: str) -> None:
         namespace, name, *rest = key.split("/")

@@ -162,9 +162,12 @@ class Deployments(Worker):
         room = total(versions.all) - least - missing
         if not old or room <= 0:
             return False
+        if any(available_in(each) > replicas_of(each) for each in old):
+            # It has yet to be scaled down as asked: the real one gives up for this time, too.
+            return False
         sizes = {key_of(each): replicas_of(each) for each in old}
         for each in old:
-            unhealthy = min(room, max(0, replicas_of(each) - available_in(each)))
+            unhealthy = min(room, replicas_of(each) - available_in(each))
             sizes[key_of(each)] -= unhealthy
             room -= unhealthy
         spare = sum(map(available_in, versions.all)) - least

@@ -1,15 +1,17 @@
 """Disruption budgets: how many pods of an application may be missing now."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 
-from rescheduler.simulation.controllers.worker import Worker, replicas_of
+from rescheduler.model.selectors import matches
+from rescheduler.simulation.census import Group
+from rescheduler.simulation.controllers.worker import Surroundings, Worker, replicas_of
 from rescheduler.simulation.objects import (
     Json,
     controller_of,
     is_deleting,
-    is_ready,
     key_of,
-    matches_labels,
+    labels_of,
     moment_of,
     scaled,
 )
@@ -18,6 +20,7 @@ from rescheduler.simulation.store import Change
 # A pod that was to be evicted and is still there by then was not evicted.
 EVICTED_WITHIN = timedelta(minutes=2)
 SCALABLE = ("ReplicaSet", "ReplicationController", "StatefulSet")
+MOST_KNOWN = 1000
 
 
 class Unscalable(Exception):
@@ -27,21 +30,53 @@ class Unscalable(Exception):
 class Budgets(Worker):
     """Counts healthy pods. Of two budgets for a pod only one hears of its changes, as is real."""
 
+    def __init__(self, around: Surroundings) -> None:
+        super().__init__(around)
+        self._known: dict[str, dict[frozenset[tuple[str, str]], str]] = {}
+
     def watches(self) -> None:
+        self.store.listen("PodDisruptionBudget", self._budget_changed)
         self.follow("PodDisruptionBudget")
         self.store.listen("Pod", self._pod_changed)
 
+    # ------------------------------------------------------------ who hears of a pod
+
+    def _budget_changed(self, change: Change) -> None:
+        old, new = change.old, change.new
+        if old is None or new is None or old["spec"] is not new["spec"]:
+            self._known.pop(change.key.partition("/")[0], None)
+
     def _pod_changed(self, change: Change) -> None:
-        for pod in (change.old, change.new):
-            if pod is not None:
-                self._want_for(pod)
+        old, new = change.old, change.new
+        if old is not None and (new is None or labels_of(old) != labels_of(new)):
+            self._want_for(old)
+        if new is not None:
+            self._want_for(new)
 
     def _want_for(self, pod: Json) -> None:
-        for budget in self.indexes.objects_in("PodDisruptionBudget", pod["metadata"]["namespace"]):
+        budget = self._first_for(pod["metadata"]["namespace"], labels_of(pod))
+        if budget:
+            self.want(budget)
+
+    def _first_for(self, namespace: str, labels: Mapping[str, str]) -> str:
+        """The one budget that hears of pods with such labels; nothing if there is none."""
+        known = self._known.setdefault(namespace, {})
+        word = frozenset(labels.items())
+        found = known.get(word)
+        if found is None:
+            if len(known) > MOST_KNOWN:
+                known.clear()
+            found = known[word] = self._found(namespace, labels)
+        return found
+
+    def _found(self, namespace: str, labels: Mapping[str, str]) -> str:
+        for budget in self.indexes.objects_in("PodDisruptionBudget", namespace):
             selector = budget["spec"].get("selector")
-            if selector is not None and matches_labels(self.registry.selectors.of(selector), pod):
-                self.want(key_of(budget))
-                return
+            if selector is not None and matches(self.registry.selectors.of(selector), labels):
+                return key_of(budget)
+        return ""
+
+    # ------------------------------------------------------------ one budget
 
     def look_at(self, key: str) -> None:
         budget = self.store.get("PodDisruptionBudget", key)
@@ -49,24 +84,24 @@ class Budgets(Worker):
             return
         selector = budget["spec"].get("selector")
         namespace = budget["metadata"]["namespace"]
-        pods = []
+        groups = []
         if selector is not None:
-            pods = self.indexes.selected_pods(namespace, self.registry.selectors.of(selector))
+            groups = self.indexes.census.selected(namespace, self.registry.selectors.of(selector))
         try:
-            expected, desired = self._expected(budget, pods)
+            expected, desired = self._expected(budget, groups)
         except Unscalable:
+            # The pods' number is not known, so none may be missing.
             status = {**budget["status"], "disruptionsAllowed": 0}
             status["observedGeneration"] = budget["metadata"]["generation"]
             self.registry.set_status("PodDisruptionBudget", key, status)
             return
-        self._write(budget, pods, expected, desired)
+        self._write(budget, groups, expected, desired)
 
-    def _write(self, budget: Json, pods: list[Json], expected: int, desired: int) -> None:
-        disrupted = self._disrupted(budget, pods)
-        healthy = sum(
-            is_ready(pod) and not is_deleting(pod) and pod["metadata"]["name"] not in disrupted
-            for pod in pods
-        )
+    def _write(self, budget: Json, groups: list[Group], expected: int, desired: int) -> None:
+        disrupted = self._disrupted(budget)
+        namespace = budget["metadata"]["namespace"]
+        healthy = sum(group.healthy for group in groups)
+        healthy -= sum(self.indexes.census.is_healthy(f"{namespace}/{name}") for name in disrupted)
         status = {
             "currentHealthy": healthy,
             "desiredHealthy": desired,
@@ -78,39 +113,40 @@ class Budgets(Worker):
             status["disruptedPods"] = disrupted
         self.registry.set_status("PodDisruptionBudget", key_of(budget), status)
 
-    def _disrupted(self, budget: Json, pods: list[Json]) -> dict[str, str]:
+    def _disrupted(self, budget: Json) -> dict[str, str]:
         """The pods that are as good as evicted."""
         noted = budget["status"].get("disruptedPods")
         if not noted:
             return {}
-        there = {pod["metadata"]["name"] for pod in pods if not is_deleting(pod)}
-        ends = {name: moment_of(since) + EVICTED_WITHIN for name, since in noted.items()}
+        namespace = budget["metadata"]["namespace"]
+        pods = {name: self.store.get("Pod", f"{namespace}/{name}") for name in noted}
+        there = [name for name, pod in pods.items() if pod is not None and not is_deleting(pod)]
+        ends = {name: moment_of(noted[name]) + EVICTED_WITHIN for name in there}
         now = self.clock.now()
-        kept = {name: noted[name] for name in noted if name in there and ends[name] >= now}
+        kept = {name: noted[name] for name in there if ends[name] >= now}
         if kept:
             left = min(ends[name] for name in kept) - now
             self.want_after(key_of(budget), left.total_seconds() + 1)
         return kept
 
-    def _expected(self, budget: Json, pods: list[Json]) -> tuple[int, int]:
+    def _expected(self, budget: Json, groups: list[Group]) -> tuple[int, int]:
         """How many pods there should be, and how many of them have to be healthy."""
         spec = budget["spec"]
         if (most := spec.get("maxUnavailable")) is not None:
-            expected = self._scale(pods)
+            expected = self._scale(groups)
             return expected, max(0, expected - scaled(most, expected, round_up=True))
         least = spec.get("minAvailable", 0)
         if isinstance(least, int):
-            return len(pods), least
-        expected = self._scale(pods)
+            return sum(len(group.pods) for group in groups), least
+        expected = self._scale(groups)
         return expected, scaled(least, expected, round_up=True)
 
-    def _scale(self, pods: list[Json]) -> int:
+    def _scale(self, groups: list[Group]) -> int:
         """How many pods their controllers want together."""
         scales: dict[str, int] = {}
-        for pod in pods:
-            owner = controller_of(pod)
-            if owner is not None and owner["uid"] not in scales:
-                uid, wanted = self._wanted_by(owner, pod["metadata"]["namespace"])
+        for group in groups:
+            for _, owner in group.owners.values():
+                uid, wanted = self._wanted_by(owner, group.namespace)
                 scales[uid] = wanted
         return sum(scales.values())
 

@@ -14,7 +14,6 @@ class Garbage(Worker):
     def watches(self) -> None:
         for kind in OWNERS:
             self.store.listen(kind, self._owner_changed)
-        self.store.listen("Pod", self._owner_changed)
         self.store.listen("Namespace", self._namespace_changed)
 
     def _owner_changed(self, change: Change) -> None:
@@ -30,7 +29,7 @@ class Garbage(Worker):
         if namespace and kind == "namespace":
             self._empty(namespace)
             return
-        for owned, index in self.indexes.owned.items():
+        for owned, index in (("Pod", self.indexes.pods_of), *self.indexes.owned.items()):
             for each in index.keys(key):
                 value = self.store.get(owned, each)
                 if value is None or is_deleting(value):

@@ -10,7 +10,6 @@ from rescheduler.simulation.objects import (
     Json,
     condition,
     condition_of,
-    controller_of,
     is_active,
     is_deleting,
     is_ready,
@@ -21,7 +20,6 @@ from rescheduler.simulation.objects import (
     uid_of,
     with_conditions,
 )
-from rescheduler.simulation.store import Change
 
 PODS, JOBS = BY_NAME["Pod"], BY_NAME["Job"]
 JOB_NAME = "batch.kubernetes.io/job-name"
@@ -32,13 +30,6 @@ class Jobs(Worker):
 
     def watches(self) -> None:
         self.follow("Job")
-        self.store.listen("Pod", self._pod_changed)
-
-    def _pod_changed(self, change: Change) -> None:
-        pod = change.new or change.old
-        owner = controller_of(pod) if pod is not None else None
-        if owner is not None and owner["kind"] == "Job":
-            self.want(f"{change.key.partition('/')[0]}/{owner['name']}")
 
     def look_at(self, key: str) -> None:
         job = self.store.get("Job", key)

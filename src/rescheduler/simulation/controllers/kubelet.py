@@ -1,7 +1,7 @@
 """The nodes: they make pods Ready, let them run to their end, and let them stop."""
 
 from rescheduler.labels import RUNS_FOR_SECONDS, STARTS_IN_SECONDS
-from rescheduler.simulation.controllers.worker import Worker
+from rescheduler.simulation.controllers.worker import Surroundings, Worker
 from rescheduler.simulation.kinds import BY_NAME
 from rescheduler.simulation.objects import (
     Json,
@@ -21,8 +21,13 @@ PODS = BY_NAME["Pod"]
 class Kubelets(Worker):
     """All nodes' kubelets. A node that is not Ready does nothing until it is again."""
 
-    def watches(self) -> None:
+    def __init__(self, around: Surroundings) -> None:
+        super().__init__(around)
+        self.hanging: set[str] = set()
+        """Nodes that do nothing any more, although they seem well."""
         self._due: dict[str, tuple[str, str, float]] = {}
+
+    def watches(self) -> None:
         self.store.listen("Pod", self._pod_changed)
         self.store.listen("Node", self._node_changed)
         for key in list(self.store.all("Pod")):
@@ -65,8 +70,9 @@ class Kubelets(Worker):
             self.want_after(key, due[2] - self.clock.seconds())
 
     def _node_works(self, pod: Json) -> bool:
-        node = self.store.get("Node", pod["spec"]["nodeName"])
-        return node is not None and is_ready(node)
+        name = pod["spec"]["nodeName"]
+        node = self.store.get("Node", name)
+        return node is not None and is_ready(node) and name not in self.hanging
 
     def _plan_next(self, key: str, pod: Json) -> None:
         """Draw how long the next thing takes that happens to a pod."""

@@ -17,6 +17,7 @@ from rescheduler.simulation.objects import (
     is_deleting,
     is_ready,
     key_of,
+    labels_of,
     matches_labels,
     moment_of,
     phase_of,
@@ -39,74 +40,67 @@ class ReplicaSets(Worker):
         super().__init__(around)
         self.kind = kind
         self._templates = PreparedTemplates(around)
+        self._unclaimed: dict[str, None] = {}
+        """Those whose pods may not be theirs any more, or not yet."""
 
     def watches(self) -> None:
         self.follow(self.kind)
-        self.store.listen("Pod", self._pod_changed)
+        self._unclaimed |= dict.fromkeys(self.store.all(self.kind))
 
-    def _pod_changed(self, change: Change) -> None:
-        for pod in (change.old, change.new):
-            if pod is None:
-                continue
-            owner = controller_of(pod)
-            if owner is None:
-                self._wanted_by(pod)
-            elif owner["kind"] == self.kind:
-                self.want(f"{pod['metadata']['namespace']}/{owner['name']}")
+    def pod_changed(self, owner: str, change: Change) -> None:
+        self.want(owner)
+        old, new = change.old, change.new
+        if old is not None and new is not None and labels_of(old) != labels_of(new):
+            self._unclaimed[owner] = None
 
-    def _wanted_by(self, orphan: Json) -> None:
-        """Ask for all that may want to adopt a pod."""
-        for each in self.indexes.objects_in(self.kind, orphan["metadata"]["namespace"]):
-            if matches_labels(self.registry.selectors.of(each["spec"]["selector"]), orphan):
+    def orphan_changed(self, pod: Json) -> None:
+        for each in self.indexes.objects_in(self.kind, pod["metadata"]["namespace"]):
+            if matches_labels(self.registry.selectors.of(each["spec"]["selector"]), pod):
+                self._unclaimed[key_of(each)] = None
                 self.want(key_of(each))
 
     def look_at(self, key: str) -> None:
         found = self.store.get(self.kind, key)
         if found is None:
             return
-        pods = self._claimed(found)
+        if key in self._unclaimed:
+            del self._unclaimed[key]
+            self._claim(found)
         if not is_deleting(found):
-            self._manage(found, pods)
+            self._manage(found)
         self._write_status(found)
 
     # ------------------------------------------------------------ whose pods they are
 
-    def _claimed(self, owner: Json) -> list[Json]:
-        """The active pods that it has, after adopting and releasing."""
+    def _claim(self, owner: Json) -> None:
+        """Release pods that it no longer selects, and adopt those without a controller."""
         selector = self.registry.selectors.of(owner["spec"]["selector"])
-        claimed = []
         for pod in self.indexes.pods_owned_by(uid_of(owner)):
-            if matches_labels(selector, pod):
-                claimed.append(pod)
-            elif is_active(pod):
+            if is_active(pod) and not matches_labels(selector, pod):
                 self.registry.set_metadata("Pod", key_of(pod), ownerReferences=None)
-        if not is_deleting(owner):
-            claimed += self._adopted(owner)
-        return [pod for pod in claimed if is_active(pod)]
-
-    def _adopted(self, owner: Json) -> list[Json]:
-        selector = self.registry.selectors.of(owner["spec"]["selector"])
-        adopted = []
+        if is_deleting(owner):
+            return
         for pod in self.indexes.pods(self.indexes.orphans_in.keys(owner["metadata"]["namespace"])):
             if is_active(pod) and matches_labels(selector, pod):
                 others = pod["metadata"].get("ownerReferences") or []
                 references = [*others, reference_to(owner)]
-                adopted.append(
-                    self.registry.set_metadata("Pod", key_of(pod), ownerReferences=references)
-                )
-        return adopted
+                self.registry.set_metadata("Pod", key_of(pod), ownerReferences=references)
+
+    def _pods(self, owner: Json) -> list[Json]:
+        """Those that count."""
+        return [pod for pod in self.indexes.pods_owned_by(uid_of(owner)) if is_active(pod)]
 
     # ------------------------------------------------------------ how many there are
 
-    def _manage(self, owner: Json, pods: list[Json]) -> None:
-        missing = replicas_of(owner) - len(pods)
+    def _manage(self, owner: Json) -> None:
+        missing = replicas_of(owner) - self.indexes.census.tally(uid_of(owner)).active
         if missing > 0:
             for _ in range(min(missing, BURST)):
                 self._make_pod(owner)
             if missing > BURST:
                 self.want(key_of(owner))
         elif missing < 0:
-            for pod in self._to_retire(owner, pods)[: min(-missing, BURST)]:
+            for pod in self._to_retire(owner, self._pods(owner))[: min(-missing, BURST)]:
                 self.registry.delete(PODS, key_of(pod), uid=uid_of(pod))
 
     def _make_pod(self, owner: Json) -> None:
@@ -138,25 +132,24 @@ class ReplicaSets(Worker):
 
     def _write_status(self, owner: Json) -> None:
         owner = self.store.all(self.kind)[key_of(owner)]
-        pods = [pod for pod in self.indexes.pods_owned_by(uid_of(owner)) if is_active(pod)]
-        ready = [pod for pod in pods if is_ready(pod)]
-        available = self.available(owner, ready)
+        active, ready = self.indexes.census.tally(uid_of(owner))
         status = {**owner["status"], "observedGeneration": owner["metadata"]["generation"]}
         status |= {
-            "replicas": len(pods),
-            "fullyLabeledReplicas": len(pods),
-            "readyReplicas": len(ready),
-            "availableReplicas": available,
+            "replicas": active,
+            "fullyLabeledReplicas": active,
+            "readyReplicas": ready,
+            "availableReplicas": self._available(owner, ready),
         }
         self.registry.set_status(self.kind, key_of(owner), status)
 
-    def available(self, owner: Json, ready: list[Json]) -> int:
+    def _available(self, owner: Json, ready: int) -> int:
         """How many have been Ready for long enough; looks again when the next will have been."""
         settle = owner["spec"].get("minReadySeconds", 0)
         if not settle:
-            return len(ready)
+            return ready
         now = self.clock.now()
-        left = [settle - (now - moment_of(ready_since(pod))).total_seconds() for pod in ready]
+        since = [moment_of(ready_since(pod)) for pod in self._pods(owner) if is_ready(pod)]
+        left = [settle - (now - moment).total_seconds() for moment in since]
         waiting = [seconds for seconds in left if seconds > 0]
         if waiting:
             self.want_after(key_of(owner), min(waiting))

@@ -13,7 +13,6 @@ from rescheduler.simulation.controllers.worker import Surroundings, Worker, repl
 from rescheduler.simulation.kinds import BY_NAME
 from rescheduler.simulation.objects import (
     Json,
-    controller_of,
     is_active,
     is_deleting,
     is_over,
@@ -25,7 +24,6 @@ from rescheduler.simulation.objects import (
     reference_to,
     uid_of,
 )
-from rescheduler.simulation.store import Change
 
 PODS, CLAIMS = BY_NAME["Pod"], BY_NAME["PersistentVolumeClaim"]
 NAME, INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
@@ -48,13 +46,6 @@ class StatefulSets(Worker):
 
     def watches(self) -> None:
         self.follow("StatefulSet")
-        self.store.listen("Pod", self._pod_changed)
-
-    def _pod_changed(self, change: Change) -> None:
-        for pod in (change.old, change.new):
-            owner = controller_of(pod) if pod is not None else None
-            if owner is not None and owner["kind"] == "StatefulSet":
-                self.want(f"{change.key.partition('/')[0]}/{owner['name']}")
 
     def look_at(self, key: str) -> None:
         found = self.store.get("StatefulSet", key)

@@ -50,6 +50,14 @@ class Worker(ABC):
     def look_at(self, key: str) -> None:
         """Bring one object closer to what is wanted of it."""
 
+    def pod_changed(self, owner: str, change: Change) -> None:
+        """A pod of one of its objects changed, came or went."""
+        self.want(owner)
+
+    def orphan_changed(self, pod: Json) -> None:
+        """A pod without a controller changed or came. Most controllers do not mind."""
+        return
+
     def start(self) -> None:
         """Begin."""
         self._runs = True

@@ -52,7 +52,8 @@ def header(results: Sequence[Result]) -> Iterator[Element]:
     """What it comes down to, and what was simulated."""
     told_of = next((each for each in results if each.policy != NONE), results[0])
     yield element("h1", headline(told_of))
-    yield element("p", f"{about(told_of)}.", class_="quiet")
+    which = f", policy {told_of.policy}" if len(results) == 1 else ""
+    yield element("p", f"{about(told_of)}{which}.", class_="quiet")
     for note in told_of.notes:
         yield element("p", note, class_="quiet")
     if len(results) == 1:

@@ -48,10 +48,11 @@ def plot(name: str, results: Sequence[Result]) -> Element:
         role="img",
     )
     picture.extend(grid(name, axes, results[0]))
-    picture.extend(event_marks(results[0].happenings, axes, results[0]))
     for number, line in enumerate(lines):
         picture.extend(drawn(thinned(line), axes, number, filled=len(lines) == 1))
     picture.extend(hits(name, results, axes))
+    # Last, so that they can be pointed at.
+    picture.extend(event_marks(results[0].happenings, axes, results[0]))
     caption = element("figcaption", element("h3", title), last_values(name, results))
     return element("figure", caption, element("p", EXPLANATIONS[name]), picture, class_="plot")
 

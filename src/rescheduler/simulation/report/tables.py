@@ -8,6 +8,7 @@ from rescheduler.simulation.story.result import Result
 from rescheduler.simulation.words import (
     comparison_rows,
     counted,
+    how_long,
     lasting,
     moment_rows,
     outcome_rows,
@@ -57,12 +58,7 @@ def moves(result: Result) -> Child:
 
 def moments(result: Result) -> Element:
     """Who is charged with moments below the desired count."""
-    by_moves, own = result.moments_below_desired, result.own_moments_below_desired
-    caption = (
-        f"One Ready pod too few is one moment. Charged to moves: {by_moves.total:,}, lasting "
-        f"{lasting(by_moves.pod_seconds)} in all; to the workloads' own doings: {own.total:,}, "
-        f"lasting {lasting(own.pod_seconds)}"
-    )
+    caption = f"One Ready pod too few is one moment. {how_long(result)}"
     return table(caption, ["charged to", "why", "moments"], moment_rows(result), [2])
 
 

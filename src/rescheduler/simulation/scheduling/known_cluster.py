@@ -3,11 +3,12 @@
 A scheduler is asked thousands of times a day about a cluster that hardly changes in between, and
 a snapshot with a new judge costs tens of milliseconds. So what was counted is kept. Each time,
 the rows of the pod table are compared with what they were: where a row differs, its old pod is
-taken away and its new one is added. Templates that appear are added. Only when nodes, namespaces
-or volumes change does everything start over.
+taken away and its new one is added. Templates that appear are added, and the judge is told of new
+taints. Only when nodes come and go, or namespaces and volumes change, does everything start over.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from rescheduler.model.templates import Template
 from rescheduler.planning.feasibility.judge import Judge
 from rescheduler.simulation.scheduling.known_templates import KnownTemplates, Use
 from rescheduler.simulation.scheduling.pod_counts import PodCounts
-from rescheduler.simulation.scheduling.surroundings import Surroundings
+from rescheduler.simulation.scheduling.surroundings import News, Surroundings
 
 _UNUSED_TEMPLATES = 1_000
 """So many templates without pods are carried along before everything starts over."""
@@ -38,13 +39,18 @@ class KnownCluster:
         self._uses: Mapping[bytes, Use] = {}
         self.starts = 0
         """How often everything was counted from the beginning."""
+        self.looks = 0
+        """How often the taints of nodes were looked at."""
         self._start_over()
 
     def catch_up(self) -> None:
         """Count what has changed in the tables since they were last looked at."""
-        if self._surroundings.have_changed() or not self._learn_templates():
+        news = self._surroundings.news()
+        if news is News.MORE or not self._learn_templates():
             self._start_over()
             return
+        if news is News.TAINTS:
+            self._see_taints()
         places = self._places(self._tables.pods.rows())
         known = np.full(len(places), _NOWHERE, np.int64)
         known[: len(self._known)] = self._known
@@ -93,6 +99,7 @@ class KnownCluster:
         self._known = self._places(self._tables.pods.rows())
         self._count_all()
         self.starts += 1
+        self.looks += 1
 
     def _count_all(self) -> None:
         places, counts = np.unique(self._known[self._known >= 0], return_counts=True)
@@ -107,6 +114,13 @@ class KnownCluster:
         """CPU and memory that pods are taken to use, a row for each, a column per node."""
 
     # ------------------------------------------------------------ step by step
+
+    def _see_taints(self) -> None:
+        objects = tuple(self._tables.nodes.by_key().values())
+        cordoned = np.array([node.spec.unschedulable for node in objects], bool)
+        known = self.judge.snapshot.nodes
+        self.judge.see_taints(replace(known, objects=objects, unschedulable=cordoned))
+        self.looks += 1
 
     def _learn_templates(self) -> bool:
         """Take in new templates; False if that takes a new judge."""

@@ -34,7 +34,7 @@ class KnownTemplates:
         self._pool = pool
         self._seen = 0
         self._number_of: dict[bytes, int] = {}
-        self.number_in_pool: Amounts = np.empty(0, np.int64)
+        self.number_in_pool: Amounts = np.full(1, -1, np.int64)
         """Our number of each template by the pool's; the last is for rows without a pod."""
         self.index = TemplateIndex()
         self.uses: list[Use] = []
@@ -46,8 +46,10 @@ class KnownTemplates:
 
     def newcomers(self) -> dict[bytes, PooledTemplate]:
         """Templates in the pool that were not there before, by their digests."""
+        if self._pool.added == self._seen:
+            return {}
         found = {}
-        for number in dict.fromkeys(self._pool.added[self._seen :]):
+        for number in self._pool.added_since(self._seen):
             digest = self._pool.digest(number)
             if digest is not None and digest not in self._number_of:
                 found[digest] = self._pool[number]
@@ -66,8 +68,10 @@ class KnownTemplates:
         self._map_pool()
 
     def _map_pool(self) -> None:
-        added = set(self._pool.added[self._seen :])
-        self._seen = len(self._pool.added)
+        if self._pool.added == self._seen:
+            return
+        added = self._pool.added_since(self._seen)
+        self._seen = self._pool.added
         missing = max(added, default=-1) + 2 - len(self.number_in_pool)
         if missing > 0:
             self.number_in_pool = np.append(self.number_in_pool, np.full(missing, -1))

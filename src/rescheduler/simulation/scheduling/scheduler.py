@@ -25,6 +25,8 @@ class SimulatedScheduler:
         self._random = Random(seed)
         self._search = Search()
         self._cluster = KnownCluster(tables)
+        self._refused: dict[int, str] = {}
+        """Why templates have no node, until something changes: many of their pods may wait."""
         self._prepare()
 
     def schedule(self, pending: list[str]) -> list[Placement]:
@@ -37,6 +39,7 @@ class SimulatedScheduler:
         self._cluster.catch_up()
         if self._cluster.starts != starts:
             self._prepare()
+        self._refused.clear()
         return [self._place(row, key) for row, key in self._in_order(pending)]
 
     def _prepare(self) -> None:
@@ -60,12 +63,17 @@ class SimulatedScheduler:
 
     def _place(self, row: int, key: str) -> Placement:
         template = self._cluster.template_of(row)
+        if template in self._refused:
+            return Placement(key, reason=self._refused[template])
         judge = self._cluster.judge
         nodes = self._search.nodes(judge.accepted(template), self._order)
         if not len(nodes):
-            return Placement(key, reason=refusal_message(judge, template))
+            self._refused[template] = refusal_message(judge, template)
+            return Placement(key, reason=self._refused[template])
         node = self._choose(template, nodes)
         self._cluster.place(row, template, node)
+        # Others may have got the company that they need.
+        self._refused.clear()
         return Placement(key, judge.snapshot.nodes.names[node])
 
     def _choose(self, template: int, nodes: Nodes) -> int:

@@ -1,5 +1,6 @@
 """Whether anything but pods has changed in a way that matters for placing them."""
 
+from enum import Enum
 from typing import Any
 
 from rescheduler.model import kinds
@@ -15,6 +16,15 @@ _STORAGE = (
 )
 
 
+class News(Enum):
+    """What has changed."""
+
+    NOTHING = 0
+    TAINTS = 1
+    """Which nodes are cordoned, or what taints they have."""
+    MORE = 2
+
+
 class Surroundings:
     """Nodes, namespaces and volumes as they were when last looked at.
 
@@ -25,32 +35,33 @@ class Surroundings:
     def __init__(self, tables: ClusterTables) -> None:
         self._tables = tables
         self._changes = self._count_changes()
-        self._seen = self._look()
+        self._taints, self._seen = self._look()
 
-    def have_changed(self) -> bool:
-        """Whether they are different from the last time this was asked."""
-        changes = self._count_changes()
-        if changes == self._changes:
-            return False
-        of_storage = slice(len(_LOOKED_INTO), None)
-        is_other_storage = changes[of_storage] != self._changes[of_storage]
+    def news(self) -> News:
+        """What is different from the last time this was asked."""
+        changes, before = self._count_changes(), self._changes
+        if changes == before:
+            return News.NOTHING
         self._changes = changes
-        before, self._seen = self._seen, self._look()
-        return is_other_storage or before != self._seen
+        of_storage = slice(len(_LOOKED_INTO), None)
+        taints, seen = self._look()
+        is_more = changes[of_storage] != before[of_storage] or seen != self._seen
+        is_other_taints = taints != self._taints
+        self._taints, self._seen = taints, seen
+        if is_more:
+            return News.MORE
+        return News.TAINTS if is_other_taints else News.NOTHING
 
     def _count_changes(self) -> list[int]:
         return [self._tables.of(kind).changes for kind in (*_LOOKED_INTO, *_STORAGE)]
 
-    def _look(self) -> list[Any]:
+    def _look(self) -> tuple[list[Any], list[Any]]:
+        """What nodes say about whom they take, and all else that matters."""
         nodes = self._tables.nodes.by_key()
         namespaces = self._tables.of(kinds.NAMESPACE).by_key()
-        return [
-            (
-                name,
-                node.metadata.labels,
-                node.spec,
-                node.status.allocatable,
-                node.status.declared_features,
-            )
+        more: list[Any] = [
+            (name, node.metadata.labels, node.status.allocatable, node.status.declared_features)
             for name, node in nodes.items()
-        ] + [(name, namespace.metadata.labels) for name, namespace in namespaces.items()]
+        ]
+        more += [(name, each.metadata.labels) for name, each in namespaces.items()]
+        return [node.spec for node in nodes.values()], more

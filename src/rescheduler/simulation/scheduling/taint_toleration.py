@@ -19,13 +19,19 @@ class TaintToleration:
 
     def __init__(self, cluster: KnownCluster) -> None:
         self._cluster = cluster
-        nodes = cluster.judge.snapshot.nodes.objects
+        self._look()
+
+    def _look(self) -> None:
+        self._looks = self._cluster.looks
+        nodes = self._cluster.judge.snapshot.nodes.objects
         self._taints = [
             tuple(taint for taint in node.spec.taints if taint.effect == _WISH) for node in nodes
         ]
         self._untolerated: dict[bytes, Amounts] = {}
 
     def points(self, template: int, nodes: Nodes) -> Amounts:
+        if self._cluster.looks != self._looks:
+            self._look()
         tolerations = self._cluster.templates[template].tolerations
         key = key_of(*tolerations)
         counts = self._untolerated.get(key)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rescheduler.migration.objects import FINISHED, Phase
 from rescheduler.simulation.objects import Json, moment_of
+from rescheduler.simulation.story.peak import Peak
 from rescheduler.simulation.story.result import Migrations
 
 WITHDRAWN = "Withdrawn"
@@ -48,6 +49,7 @@ class Moves:
     def __init__(self) -> None:
         self.by_uid: dict[str, MoveSeen] = {}
         self.under_way: dict[str, MoveSeen] = {}
+        self.peak = Peak()
         self.owners: Counter[str] = Counter()
         """By the uid of a controller: how many of its pods are being moved."""
 
@@ -70,6 +72,7 @@ class Moves:
         elif was_under_way and not move.is_under_way:
             del self.under_way[uid]
             self.owners[move.owner] -= 1
+        self.peak.follow(len(self.under_way))
 
     def migrations(self) -> Migrations:
         """What became of them."""

@@ -10,6 +10,7 @@ from rescheduler.simulation.story.blockers import Blockers
 from rescheduler.simulation.story.loads import Loads
 from rescheduler.simulation.story.moves import Moves
 from rescheduler.simulation.story.owners import COUNTING, Owners, desired_by, workload_of
+from rescheduler.simulation.story.peak import Peak
 from rescheduler.simulation.story.pods import PodSeen, Sizes, seen
 from rescheduler.simulation.story.result import NodeLoads, Pending, Point, Series
 from rescheduler.simulation.story.shortages import Cause, Charge, Shortages
@@ -48,6 +49,7 @@ class Recorder:
         self._waiting: dict[str, float] = {}
         self._waited: list[float] = [0.0, 0.0]
         self._ever_waited = 0
+        self._waiting_peak = Peak()
         self._points: dict[str, list[Point]] = {name: [] for name in SERIES}
         self._strip_step = total_seconds / STRIP_COLUMNS
         self._strip: list[tuple[float, dict[str, float]]] = []
@@ -103,22 +105,28 @@ class Recorder:
         if waits and not waited:
             self._waiting[uid] = self._seconds()
             self._ever_waited += 1
+            self._waiting_peak.follow(len(self._waiting))
         elif waited and not waits:
             seconds = self._seconds() - self._waiting.pop(uid)
+            self._waiting_peak.follow(len(self._waiting))
             self._waited[0] += seconds
             self._waited[1] = max(self._waited[1], seconds)
 
     def _count(self, before: PodSeen | None, after: PodSeen | None) -> None:
         """Gains before losses: a pod that changes hands is missing at no moment."""
-        if after is not None and after.active and after.owner:
-            self._owners.add_active(after.owner, 1)
-        if after is not None and after.ready and after.workload:
-            self.shortages.add_ready(after.workload)
-        if before is not None and before.ready and before.workload:
+        had = before.owner if before is not None and before.active else ""
+        has = after.owner if after is not None and after.active else ""
+        served = before.workload if before is not None and before.ready else ""
+        serves = after.workload if after is not None and after.ready else ""
+        if has and has != had:
+            self._owners.add_active(has, 1)
+        if serves and serves != served:
+            self.shortages.add_ready(serves)
+        if before is not None and served and serves != served:
             pod = after if after is not None else before
-            self.shortages.lose_ready(before.workload, lambda: self._charge(before, pod))
-        if before is not None and before.active and before.owner:
-            self._owners.add_active(before.owner, -1)
+            self.shortages.lose_ready(served, lambda: self._charge(before, pod))
+        if had and has != had:
+            self._owners.add_active(had, -1)
 
     def _charge(self, before: PodSeen, after: PodSeen) -> Charge:
         """Whom a pod's going is charged to; `shortages` tells the rules."""
@@ -136,17 +144,17 @@ class Recorder:
     # ------------------------------------------------------------ series
 
     def sample(self) -> None:
-        """Add a point to every series."""
+        """Add a point to every series: of what comes and goes, the most since the last point."""
         now, moment = self._seconds(), self.loads.moment()
         values = (
             moment.imbalance,
             moment.deviation,
             moment.nodes_in_use,
             moment.cost,
-            len(self._waiting),
-            len(self.moves.under_way),
-            self.shortages.by_moves.now,
-            self.shortages.own.now,
+            self._waiting_peak.taken(),
+            self.moves.peak.taken(),
+            self.shortages.by_moves.peak.taken(),
+            self.shortages.own.peak.taken(),
         )
         for name, value in zip(SERIES, values, strict=True):
             self._points[name].append(Point(round(now, 3), round(value, 6)))

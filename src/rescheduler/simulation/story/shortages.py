@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from rescheduler.simulation.story.peak import Peak
 from rescheduler.simulation.story.result import Moments
 
 
@@ -64,7 +65,7 @@ class Tally:
         self.begun: Counter[str] = Counter()
         self.causes: Counter[str] = Counter()
         self.pod_seconds = 0.0
-        self.now = 0
+        self.peak = Peak()
 
     def moments(self, still_open_seconds: float) -> Moments:
         """All of it, with those that last."""
@@ -133,14 +134,14 @@ class Shortages:
             since, earlier = account.open.popleft()
             tally = self._tally(earlier)
             tally.pod_seconds += now - since
-            tally.now -= 1
+            tally.peak.follow(tally.peak.now - 1)
         while len(account.open) < shortage:
             assert charge is not None, "more Ready pods make no shortage"
             account.open.append((now, charge))
             tally = self._tally(charge)
             tally.begun[workload] += 1
             tally.causes[charge.cause] += 1
-            tally.now += 1
+            tally.peak.follow(tally.peak.now + 1)
 
     def _tally(self, charge: Charge) -> Tally:
         return self.by_moves if charge.is_move else self.own

@@ -1,0 +1,99 @@
+"""A day of 1,000 nodes and 20,000 pods in memory, with replica counts that follow the day."""
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from random import Random
+
+from benchmarks.figures import Figure, peak_megabytes, report, times_of
+from rescheduler.settings import Policy, Seconds
+from rescheduler.simulation.generated import (
+    App,
+    JsonObject,
+    deployment,
+    pod,
+    pod_spec,
+    replica_set,
+)
+from rescheduler.simulation.running import Scenario, Tried, simulate
+from rescheduler.simulation.story import Result
+from rescheduler.simulation.workload import Workload, future_of
+from rescheduler.simulation.workload.bodies import namespace_body, node_body
+from rescheduler.simulation.workload.file import Curve, NewNodes, ScaledDeployment
+from rescheduler.simulation.workload.times import Moment, TimeOfDay
+
+NODES, APPS, REPLICAS = 1_000, 500, 40
+PODS = APPS * REPLICAS
+DAY_SECONDS = 86_400.0
+START = datetime(2025, 1, 2, tzinfo=UTC)
+MOST_SECONDS, MOST_MEGABYTES = 120, 400
+# With a plan every 30 seconds, the day would be a day of planning.
+POLICY = Policy(rescheduling_interval_seconds=Seconds(1800), planning_timeout_seconds=Seconds(1))
+
+
+def main() -> None:
+    hours = float(sys.argv[1]) if len(sys.argv) > 1 else 24.0
+    random = Random(1)
+    apps = [
+        App(f"team-{number // 25}/app-{number}", REPLICAS, random.choice((100, 200, 400)), 512)
+        for number in range(APPS)
+    ]
+    objects = list(cluster(apps, random))
+    workload = Workload(deployments=tuple(scaled(app, random) for app in apps))
+    future = future_of(workload, objects, seed=1, seconds=hours * 3600)
+    scenario = Scenario(objects, future, START, workload.start, hours * 3600, seed=1)
+    name = f"simulating {hours:g} hours, {NODES:,} nodes, {PODS:,} pods"
+    figures = [Figure(f"{name}: changes of replica counts", len(future), "")]
+    figures += measured(scenario, None, f"{name}, alone")
+    figures += measured(scenario, POLICY, f"{name}, with the rescheduler")
+    report(figures)
+
+
+def measured(scenario: Scenario, policy: Policy | None, name: str) -> list[Figure]:
+    """One run; the memory is the most that there was in any run so far."""
+    results: list[Result] = []
+    took = times_of(lambda: results.append(simulate(scenario, Tried("", policy))))
+    return [
+        Figure(f"{name}: wall time", took.wall_seconds, "s", MOST_SECONDS),
+        Figure(f"{name}: CPU", took.cpu_seconds, "s"),
+        Figure(f"{name}: peak memory", peak_megabytes(), "MB", MOST_MEGABYTES),
+        Figure(f"{name}: pods placed", results[0].pending.pods, ""),
+        Figure(f"{name}: moves", results[0].migrations.total, ""),
+    ]
+
+
+def cluster(apps: list[App], random: Random) -> Iterator[JsonObject]:
+    """Nodes of which the first are fuller than the last, and Deployments with all their pods."""
+    shape = NewNodes(at=Moment("0s"), allocatable={"cpu": "16", "memory": "64Gi", "pods": "110"})
+    names = [f"node-{number:04}" for number in range(NODES)]
+    yield from map(namespace_body, sorted({app.namespace for app in apps}))
+    yield from (node_body(name, None, shape) for name in names)
+    for number, app in enumerate(apps):
+        labels, hashed = {"app": app.name}, f"{number:06x}"
+        spec = pod_spec(app.cpu_millis, app.memory_mib)
+        made = deployment(app, labels, spec)
+        owned = replica_set(app, made, labels, hashed)
+        yield made
+        yield owned
+        own = {**labels, "pod-template-hash": hashed}
+        for index in range(app.replicas):
+            node = names[int(NODES * random.random() ** 1.2)]
+            key = f"{app.namespace}/{owned['metadata']['name']}-{index:05}"
+            yield pod(key, node, spec, own, owned)
+
+
+def scaled(app: App, random: Random) -> ScaledDeployment:
+    """A day that has its peak at some time, and as many pods on average as there are now."""
+    swing = app.replicas // 4
+    return ScaledDeployment(
+        name=app.key,
+        curve=Curve(
+            low=app.replicas - swing,
+            high=app.replicas + swing,
+            peak=TimeOfDay(random.randrange(24) * 3600),
+        ),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""`rescheduler simulate`: what goes in, what comes out, and how it ends."""
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Result as Ended
+from tests.cli.conftest import Start
+
+Command = Callable[..., Ended]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CLUSTER = EXAMPLES / "uneven-cluster.yaml"
+NIGHTS = EXAMPLES / "workloads" / "batch-nights.yaml"
+
+QUICK = """
+planningTimeout: 50ms
+enabledStrategies: [NodeMaintenance, ResourceOptimization, LoadBalancing]
+"""
+KEYS = {
+    "momentsBelowDesired",
+    "ownMomentsBelowDesired",
+    "migrations",
+    "imbalance",
+    "loadDeviation",
+    "nodesInUse",
+    "cost",
+    "podsPending",
+    "movesInFlight",
+    "blocked",
+    "leftovers",
+    "pending",
+    "rounds",
+    "seed",
+    "seconds",
+}
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Path:
+    policy = tmp_path / "quick.yaml"
+    policy.write_text(QUICK)
+    return policy
+
+
+def simulated(command: Command, *arguments: str | Path) -> dict[str, Any]:
+    result = command("simulate", "-o", "json", *arguments)
+    assert result.code == 0, result.err
+    made: dict[str, Any] = json.loads(result.out)
+    return made
+
+
+def test_the_generated_cluster_becomes_even_and_no_handoff_leaves_a_pod_too_few(
+    command: Command, quick: Path
+) -> None:
+    seen = simulated(command, "-p", quick, "--for", "8m")
+    assert seen.keys() >= KEYS
+    assert (seen["nodes"], seen["pods"]) == (40, 600)
+    assert seen["imbalance"][0] == {"seconds": 0.0, "value": pytest.approx(0.77, abs=0.05)}
+    assert seen["imbalance"][-1]["seconds"] == 480
+    assert seen["imbalance"][-1]["value"] < 0.3
+    assert seen["migrations"]["byPhase"]["Completed"] > 40
+    assert set(seen["migrations"]["byMode"]) == {"Handoff"}
+    assert seen["momentsBelowDesired"] == {
+        "total": 0,
+        "podSeconds": 0.0,
+        "byWorkload": {},
+        "byCause": {},
+    }
+    assert not any(seen["leftovers"].values())
+    assert seen["warnings"] == []
+
+
+def test_the_maintained_node_is_emptied(command: Command, quick: Path) -> None:
+    seen = simulated(command, "-p", quick, "--for", "3m")
+    assert seen["migrations"]["byStrategy"]["NodeMaintenance"] > 0
+    assert seen["nodesInUse"][0]["value"] == 40
+    assert seen["nodesInUse"][-1]["value"] == 39
+
+
+def test_the_same_seed_gives_the_same_result_in_every_process_and_another_another(
+    start: Start, quick: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def printed(seed: str, hash_seed: str) -> bytes:
+        # Sets of texts are in another order in every process, unless this says which.
+        monkeypatch.setenv("PYTHONHASHSEED", hash_seed)
+        arguments = ("-p", quick, "--for", "6m", "-w", NIGHTS, "--seed", seed, "-o", "json")
+        process = start("simulate", *arguments)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+        return out
+
+    first = printed("5", "1")
+    assert printed("5", "2") == first
+    assert printed("6", "1") != first
+
+
+def test_a_snapshot_can_be_simulated(command: Command, quick: Path) -> None:
+    seen = simulated(command, "-s", CLUSTER, "-p", quick, "--for", "5m")
+    assert seen["nodes"] == 8
+    assert seen["migrations"]["byPhase"]["Completed"] > 0
+    assert seen["imbalance"][-1]["value"] < seen["imbalance"][0]["value"]
+
+
+def test_all_policies_of_a_comparison_see_the_same_future(
+    command: Command, quick: Path, tmp_path: Path
+) -> None:
+    workload = tmp_path / "w.yaml"
+    workload.write_text(
+        "deployments: [{name: shop/web, jitter: 20, every: 1m, curve: {low: 30, high: 60}}]\n"
+        "failures: [{at: 2m, count: 1, backAfter: 1m}]\n"
+    )
+    seen = simulated(command, "--compare", f"none,{quick}", "--for", "5m", "-w", workload)
+    none, moved = seen["runs"]
+    assert none["migrations"]["total"] == 0
+    assert moved["migrations"]["total"] > 0
+    assert none["happenings"] == moved["happenings"]
+    assert none["happenings"]
+    causes = [run["ownMomentsBelowDesired"]["byCause"]["Scaling"] for run in (none, moved)]
+    assert causes[0] == causes[1] > 0
+    assert [each["policy"] for each in seen["comparison"]] == ["none", str(quick)]
+    assert seen["comparison"][1]["moves"] == moved["migrations"]["byPhase"]["Completed"]
+
+
+def test_a_policy_is_compared_with_the_others(command: Command, quick: Path) -> None:
+    seen = simulated(command, "-p", quick, "--compare", "none", "--for", "1m")
+    assert [run["policy"] for run in seen["runs"]] == [str(quick), "none"]
+
+
+def test_output_that_is_no_terminal_is_plain_and_short(command: Command, quick: Path) -> None:
+    result = command("simulate", "-p", quick, "--for", "5m")
+    assert result.code == 0
+    assert "\x1b" not in result.out + result.err
+    assert "Moments below the desired count" in result.out
+    assert 2 <= len(result.err.splitlines()) <= 12
+
+
+def test_a_comparison_is_a_table_with_a_column_for_each_policy(
+    command: Command, quick: Path
+) -> None:
+    result = command("simulate", "-p", quick, "--compare", "none", "--for", "1m")
+    assert result.code == 0
+    for word in ("quick.yaml", "none", "Imbalance, mean", "Cost, mean", "Pods pending"):
+        assert word in result.out
+
+
+def test_the_report_needs_nothing_else(command: Command, quick: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    assert command("simulate", "-p", quick, "--for", "2m", "--report", report).code == 0
+    text = report.read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    for loading in ("http:", "https:", "//", "<script", "<link", "<img", "@import", "url("):
+        assert loading not in text, loading
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--for", "soon"], "'soon': expected a duration such as"),
+        (["-p", "-", "--compare", "none,-"], "standard input (-) can be read only once"),
+        (["--compare", "none,,x"], "expected files and none, with commas between"),
+        (["-w", "missing.yaml"], "rescheduler: missing.yaml: No such file or directory"),
+        (["-s", "missing.yaml"], "rescheduler: missing.yaml: No such file or directory"),
+        (["-p", "missing.yaml"], "rescheduler: missing.yaml: No such file or directory"),
+        (["--compare", "none,missing.yaml"], "rescheduler: missing.yaml: No such file"),
+        (["--report", "missing/report.html"], "rescheduler: missing/report.html: No such file"),
+    ],
+)
+def test_bad_input_is_told_in_a_line(command: Command, arguments: list[str], told: str) -> None:
+    result = command("simulate", *arguments)
+    assert result.code == 2
+    assert told in " ".join(result.err.split())
+    assert "Traceback" not in result.err
+
+
+def test_a_mistake_in_a_workload_names_its_file(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "w.yaml"
+    file.write_text("failures: [{at: 1m, node: nowhere}]")
+    result = command("simulate", "-w", file)
+    assert result.code == 2
+    assert result.err == (
+        f"rescheduler: {file}: failures[0].node: 'nowhere': expected a node of the cluster\n"
+    )
+
+
+def test_ctrl_c_ends_it_with_what_was_seen_until_then(start: Start, quick: Path) -> None:
+    process = start("simulate", "-p", quick, "--for", "9000h", "-o", "json")
+    assert process.stderr is not None
+    # The first line tells that it runs.
+    process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=120)
+    seen = json.loads(out)
+    assert process.returncode == 130
+    assert seen["interrupted"] is True
+    assert 0 <= seen["seconds"] < 9000 * 3600

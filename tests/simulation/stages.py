@@ -1,0 +1,199 @@
+"""Two stages for the same story: the test cluster, and the cluster in memory."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from rescheduler.kube.port import ApiServer
+from rescheduler.kube.store import LiveStore
+from rescheduler.migration.controller import Controller
+from rescheduler.migration.watching import Watching
+from rescheduler.model.cluster import ClusterTables
+from rescheduler.simulation.objects import Json, labels_of
+from rescheduler.simulation.world import World
+from testcluster.applying import apply
+from testcluster.builders import node
+from tests.kube.support import eventually
+from tests.migration.support import MIGRATIONS, QUICK_OPTIONS, Corner, client_for
+
+KINDS = {
+    "deployments": "Deployment",
+    "replicasets": "ReplicaSet",
+    "replicationcontrollers": "ReplicationController",
+    "statefulsets": "StatefulSet",
+    "pods": "Pod",
+    "migrations": "Migration",
+}
+OPTIONS = replace(QUICK_OPTIONS, max_in_flight=100, max_retries=1, bare_pods=True)
+"""Nothing waits for a place, and what fails is soon given up."""
+
+
+class Steps:
+    """What was written for each migration, in order."""
+
+    def __init__(self) -> None:
+        self.of: defaultdict[str, list[str]] = defaultdict(list)
+
+    def reached(self, point: str, migration: str) -> None:
+        """For a controller to tell how far it is."""
+        moment, _, action = point.partition("-")
+        if moment == "after" and action not in ("message", "forget"):
+            self.of[migration].append(action)
+
+
+class Stage(Protocol):
+    """Where a story is told."""
+
+    namespace: str
+
+    def node(self, name: str) -> str:
+        """The full name of a node."""
+        ...
+
+    async def add_node(self, name: str, *, works: bool = True, cpu: str = "8") -> None:
+        """A node; one that does not work takes pods, but never starts them."""
+        ...
+
+    async def put(self, *objects: Json) -> None: ...
+
+    def patch(self, plural: str, name: str, body: Json) -> None: ...
+
+    def delete(self, plural: str, name: str) -> None: ...
+
+    def pods(self, app: str) -> list[Json]: ...
+
+    def create_migration(self, body: Json) -> None: ...
+
+    def migration(self, name: str) -> Json | None: ...
+
+    def owned(self, plural: str) -> list[Json]: ...
+
+    async def until(self, condition: Callable[[], object], what: str) -> None: ...
+
+
+class RealStage:
+    """A corner of the test cluster."""
+
+    def __init__(self, corner: Corner) -> None:
+        self.corner = corner
+        self.namespace = corner.namespace
+
+    def node(self, name: str) -> str:
+        return f"{self.namespace}-{name}"
+
+    async def add_node(self, name: str, *, works: bool = True, cpu: str = "8") -> None:
+        await asyncio.to_thread(self._add_node, name, works, cpu)
+
+    def _add_node(self, name: str, works: bool, cpu: str) -> None:
+        labels = {"rescheduler-test": self.namespace}
+        made = node(self.node(name), cpu=cpu, labels=labels, managed=works)
+        if not works:
+            # Nobody takes the taint off that new nodes get.
+            made["spec"]["taints"] = []
+        apply(self.corner.cluster, made)
+        self.corner.nodes.append(self.node(name))
+
+    async def put(self, *objects: Json) -> None:
+        await asyncio.to_thread(apply, self.corner.cluster, *objects)
+
+    def patch(self, plural: str, name: str, body: Json) -> None:
+        self.corner.outside.patch(self.corner.path(plural, name), body)
+
+    def delete(self, plural: str, name: str) -> None:
+        self.corner.outside.delete(self.corner.path(plural, name))
+
+    def pods(self, app: str) -> list[Json]:
+        return self.corner.pods(app)
+
+    def create_migration(self, body: Json) -> None:
+        self.corner.outside.create(MIGRATIONS.format(self.namespace), body)
+
+    def migration(self, name: str) -> Json | None:
+        return self.corner.get("migrations", name)
+
+    def owned(self, plural: str) -> list[Json]:
+        return self.corner.all(plural)
+
+    async def until(self, condition: Callable[[], object], what: str) -> None:
+        await eventually(condition, f"{self.namespace}: {what}", 60, 0.15)
+
+
+class MemoryStage:
+    """A world of its own."""
+
+    def __init__(self, world: World, namespace: str) -> None:
+        self.world = world
+        self.namespace = namespace
+
+    def node(self, name: str) -> str:
+        return f"{self.namespace}-{name}"
+
+    async def add_node(self, name: str, *, works: bool = True, cpu: str = "8") -> None:
+        labels = {"rescheduler-test": self.namespace}
+        self.world.create(node(self.node(name), cpu=cpu, labels=labels))
+        if not works:
+            self.world.hang_node(self.node(name))
+
+    async def put(self, *objects: Json) -> None:
+        for each in objects:
+            self.world.create(each)
+
+    def patch(self, plural: str, name: str, body: Json) -> None:
+        self.world.patch(KINDS[plural], f"{self.namespace}/{name}", body)
+
+    def delete(self, plural: str, name: str) -> None:
+        self.world.delete(KINDS[plural], f"{self.namespace}/{name}")
+
+    def pods(self, app: str) -> list[Json]:
+        return [pod for pod in self.owned("pods") if labels_of(pod).get("app") == app]
+
+    def create_migration(self, body: Json) -> None:
+        self.world.create(body)
+
+    def migration(self, name: str) -> Json | None:
+        return self.world.get("Migration", f"{self.namespace}/{name}")
+
+    def owned(self, plural: str) -> list[Json]:
+        kind = KINDS.get(plural, "PodDisruptionBudget")
+        return [
+            each
+            for each in self.world.list(kind).values()
+            if each["metadata"]["namespace"] == self.namespace
+        ]
+
+    async def until(self, condition: Callable[[], object], what: str) -> None:
+        ends = self.world.clock.seconds() + 600
+        while not condition():
+            assert self.world.clock.seconds() < ends, f"{self.namespace}: never {what}"
+            await asyncio.sleep(0.05)
+
+
+async def controlled(server: ApiServer, steps: Steps, live: Any, **clock: Any) -> None:
+    """Run a controller while something lives."""
+    tables = ClusterTables()
+    seconds = {"clock": clock["clock"].seconds} if clock else {}
+    chance = Random(1)
+    store = LiveStore(server, tables, chance=chance, **seconds)
+    store.start()
+    watching = Watching(server, store, tables, chance=chance, **seconds)
+    controller = Controller(server, watching, OPTIONS, steps.reached, chance=chance, **clock)
+    running = asyncio.create_task(controller.run())
+    try:
+        await store.synced()
+        await live
+        if running.done():
+            running.result()
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await store.stop()
+
+
+async def controlled_for_real(corner: Corner, steps: Steps, live: Any) -> None:
+    """The same on the test cluster."""
+    async with client_for(corner.cluster) as client:
+        await controlled(client, steps, live)

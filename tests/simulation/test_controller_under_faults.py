@@ -1,0 +1,195 @@
+"""What random stories have found in the controller, each told on purpose."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from random import Random
+from typing import Any
+
+from rescheduler.errors import OutcomeUnknown, Unavailable
+from rescheduler.kube.events import WatchEvent
+from rescheduler.kube.port import Answer, Patch
+from rescheduler.migration.program import Program
+from rescheduler.migration.requests import migration_body
+from rescheduler.model.kinds import Kind
+from rescheduler.settings import MigrationArguments, Policy
+from rescheduler.simulation.faults import FaultRates, FaultyServer
+from rescheduler.simulation.objects import Json, is_deleting, key_of
+from rescheduler.simulation.world import World
+from testcluster.builders import deployment, node, pod
+from tests.simulation.support import in_world, pods_of
+
+ONE_AT_A_TIME = Policy(
+    migration=MigrationArguments(max_in_flight=1, workers=1),
+    enabled_strategies=("NodeMaintenance",),
+    allow_bare_pods=True,
+)
+NODES = [node("a"), node("b")]
+
+
+def program(
+    world: World, server: Any = None, policy: Policy = ONE_AT_A_TIME
+) -> "asyncio.Task[None]":
+    made = Program(server or world.server, policy, clock=world.clock, chance=Random(1))
+    return asyncio.create_task(made.run())
+
+
+async def ended(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def move(world: World, pod: Json) -> str:
+    """Ask for a pod to be moved to the other node; returns the Migration's key."""
+    target = "b" if pod["spec"]["nodeName"] == "a" else "a"
+    body = migration_body(key_of(pod), pod["metadata"]["uid"], target)
+    return key_of(world.create(body))
+
+
+def phases_in(world: World) -> set[str]:
+    """The phases of all Migrations."""
+    return {each["status"]["phase"] for each in world.list("Migration").values()}
+
+
+class InFlight:
+    """The most migrations that were ever in progress at once."""
+
+    def __init__(self, world: World) -> None:
+        self.most = 0
+
+        def look(old: Json | None, new: Json | None) -> None:
+            phases = [each["status"]["phase"] for each in world.list("Migration").values()]
+            self.most = max(self.most, phases.count("InProgress"))
+
+        world.subscribe("Migration", look)
+
+
+def test_after_a_restart_those_in_flight_count_before_any_other_starts() -> None:
+    async def tell(world: World) -> None:
+        last, *others = sorted(pods_of(world, "web"), key=key_of, reverse=True)
+        first = program(world)
+        flying = move(world, last)
+        await asyncio.sleep(1)
+        await ended(first)
+        assert world.list("Migration")[flying]["status"]["phase"] == "InProgress"
+        # They come before it in every list.
+        for each in others:
+            move(world, each)
+        seen = InFlight(world)
+        second = program(world)
+        await asyncio.sleep(200)
+        await ended(second)
+        assert seen.most == 1
+        assert {each["status"]["phase"] for each in world.list("Migration").values()} == {
+            "Completed"
+        }
+
+    in_world([*NODES, deployment("shop/web", 4)], tell)
+
+
+class Forgetful(FaultyServer):
+    """Loses the answer to the first start of a migration, and then cannot be read for a while."""
+
+    def __init__(self, server: Any, watch_lag: float) -> None:
+        rates = FaultRates(longest_lag_seconds=watch_lag)
+        super().__init__(server, Random(1), rates)
+        self._lost = False
+        self._blind = 0
+
+    async def patch(
+        self,
+        path: str,
+        body: Any,
+        how: Patch = Patch.MERGE,
+        *,
+        dry_run: bool = False,
+        force: bool = False,
+    ) -> Answer:
+        answer = await super().patch(path, body, how, dry_run=dry_run, force=force)
+        if path.endswith("/status") and not self._lost:
+            self._lost, self._blind = True, 3
+            raise OutcomeUnknown(f"PATCH {path}", "lost the answer")
+        return answer
+
+    async def get(self, path: str, type: Any, query: dict[str, str] | None = None) -> Any:
+        if "migrations" in path and self._blind:
+            self._blind -= 1
+            raise Unavailable(f"GET {path}", "503 Service Unavailable")
+        return await super().get(path, type, query)
+
+
+def test_a_start_whose_answer_was_lost_keeps_its_place() -> None:
+    async def tell(world: World) -> None:
+        seen = InFlight(world)
+        running = program(world, Forgetful(world.server, watch_lag=3.0))
+        await asyncio.sleep(5)
+        for each in pods_of(world, "web"):
+            move(world, each)
+        await asyncio.sleep(300)
+        await ended(running)
+        assert seen.most == 1
+        assert {each["status"]["phase"] for each in world.list("Migration").values()} == {
+            "Completed"
+        }
+
+    in_world([*NODES, deployment("shop/web", 4)], tell)
+
+
+class Slow(FaultyServer):
+    """Its watches of pods are seconds behind; all else is told at once."""
+
+    async def watch(
+        self, kind: Kind[Any], resource_version: str, timeout_seconds: int
+    ) -> AsyncGenerator[Sequence[WatchEvent[Any]], None]:
+        batches = super().watch(kind, resource_version, timeout_seconds)
+        async with aclosing(batches):
+            async for events in batches:
+                if events and kind.name == "Pod":
+                    await asyncio.sleep(3)
+                yield events
+
+
+def bare_pods(world: World) -> list[str]:
+    return [key for key, each in world.list("Pod").items() if not is_deleting(each)]
+
+
+def recreated(interfere: Callable[[World, str], None]) -> None:
+    """Move a pod without a controller; somebody interferes right after it has been evicted."""
+
+    async def tell(world: World) -> None:
+        original = world.list("Pod")["shop/alone"]
+        running = program(world, Slow(world.server, Random(1), FaultRates()))
+        await asyncio.sleep(10)
+        name = move(world, original)
+
+        def evicted(old: Json | None, new: Json | None) -> None:
+            if new is not None and key_of(new) == "shop/alone" and is_deleting(new):
+                asyncio.get_running_loop().call_later(0.01, interfere, world, name)
+
+        world.subscribe("Pod", evicted)
+        await asyncio.sleep(120)
+        await ended(running)
+        (left,) = bare_pods(world)
+        assert left.startswith("shop/rescheduled-alone-")
+
+    in_world([*NODES, pod("shop/alone", on="a", cpu="100m", labels={"app": "alone"})], tell)
+
+
+def test_a_copy_stays_when_its_target_is_cordoned_while_the_original_goes() -> None:
+    recreated(lambda world, name: cordon(world))
+
+
+def cordon(world: World) -> None:
+    world.patch("Node", "b", {"spec": {"unschedulable": True}})
+
+
+def test_a_copy_stays_when_its_migration_is_paused_while_the_original_goes() -> None:
+    recreated(pause)
+
+
+def pause(world: World, name: str) -> None:
+    world.patch("Migration", name, {"spec": {"paused": True}})
+
+
+def test_a_copy_stays_when_its_migration_is_deleted_while_the_original_goes() -> None:
+    recreated(lambda world, name: world.delete("Migration", name))

@@ -1,0 +1,36 @@
+"""Hundreds of random stories with faults, and what the controller promises in each of them.
+
+A story that fails is told again by `SEED=<number> .venv/bin/python -m pytest <this file>`.
+"""
+
+import os
+
+import pytest
+
+from tests.simulation.random_stories import Story, told
+
+SEED = os.environ.get("SEED")
+STORIES = int(os.environ.get("STORIES", "200"))
+CHUNK = 20
+SEEDS = [int(SEED)] if SEED else list(range(STORIES))
+
+
+def failures(seeds: list[int], with_faults: bool) -> list[str]:
+    found = []
+    for seed in seeds:
+        broken = told(Story(seed, with_faults))
+        if broken:
+            command = f"SEED={seed} .venv/bin/python -m pytest {__file__}"
+            found.append("\n  ".join([f"story {seed} ({command}):", *broken[:8]]))
+    return found
+
+
+@pytest.mark.parametrize("start", range(0, len(SEEDS), CHUNK))
+def test_whatever_goes_wrong_all_promises_are_kept(start: int) -> None:
+    found = failures(SEEDS[start : start + CHUNK], with_faults=True)
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_without_faults_all_promises_are_kept() -> None:
+    found = failures([int(SEED)] if SEED else list(range(1000, 1030)), with_faults=False)
+    assert not found, "\n" + "\n".join(found)
