@@ -271,6 +271,16 @@ def test_budgets_count_in_their_own_namespace() -> None:
     assert blockers(asked([*database(3), elsewhere])) == {None}
 
 
+def test_a_workload_short_of_healthy_pods_is_not_even_handed_over() -> None:
+    short = budget("shop/web", min_available=3, allowed=0)
+    short["status"] |= {"currentHealthy": 2, "desiredHealthy": 3}
+    movability = asked([*web("aaa"), short])
+    assert blockers(movability) == {"Budget"}
+    assert detail(movability) == "disruption budget web has 2 of 3 healthy pods"
+    short["status"]["currentHealthy"] = 3
+    assert blockers(asked([*web("aaa"), short])) == {None}
+
+
 POLICIES = st.builds(
     Policy,
     allow_bare_pods=st.booleans(),

@@ -113,7 +113,7 @@ class Movability:
             _always(~pods.ready, "NotReady", wrong),
             _Hindrance(self._ages < self._policy.min_pod_age_seconds, self._too_young),
             _Hindrance(self._rows(self._pauses), self._recently_moved),
-            _Hindrance(self._must_not_be_evicted[pods.template], self._why_not_evicted),
+            _Hindrance(self._is_held_back[pods.template], self._why_held_back),
         ]
 
     def _rows(self, rows: dict[int, InFlight] | dict[int, Pause]) -> Bools:
@@ -166,23 +166,42 @@ class Movability:
         row = bisect_left(keys, key)
         return row if row < len(keys) and keys[row] == key else None
 
-    # ------------------------------------------------------------ whether it may be evicted
+    # ------------------------------------------------------------ whether budgets let it go
 
     @cached_property
-    def _must_not_be_evicted(self) -> Bools:
+    def _is_held_back(self) -> Bools:
         return np.array(
             [
                 # A template that stays anyway need not be asked about.
-                lasting is None and self._eviction_blocker(template) is not None
+                lasting is None and self._holding_back(template) is not None
                 for template, lasting in enumerate(self._lasting)
             ],
             bool,
         )
 
-    def _why_not_evicted(self, pod: int) -> Blocker:
-        blocker = self._eviction_blocker(int(self._snapshot.pods.template[pod]))
-        assert blocker is not None, "asked only for pods that must not be evicted"
+    def _why_held_back(self, pod: int) -> Blocker:
+        blocker = self._holding_back(int(self._snapshot.pods.template[pod]))
+        assert blocker is not None, "asked only for pods that are held back"
         return blocker
+
+    def _holding_back(self, template: int) -> Blocker | None:
+        return self._short_of_pods(template) or self._eviction_blocker(template)
+
+    def _short_of_pods(self, template: int) -> Blocker | None:
+        """A workload in trouble is not disturbed, not even by a handoff, which would only wait."""
+        if self._snapshot.templates[template].namespace not in self._short_namespaces:
+            return None
+        for budget in self.budgets(template):
+            if is_short(budget):
+                status, name = budget.status, budget.metadata.name
+                healthy = f"{status.current_healthy} of {status.desired_healthy}"
+                return Blocker("Budget", f"disruption budget {name} has {healthy} healthy pods")
+        return None
+
+    @cached_property
+    def _short_namespaces(self) -> set[str]:
+        budgets = self._snapshot.budgets.values()
+        return {budget.metadata.namespace for budget in budgets if is_short(budget)}
 
     def _eviction_blocker(self, template: int) -> Blocker | None:
         if self.mode(template) != Mode.EVICT:
@@ -209,6 +228,11 @@ class Movability:
         for budget in self._snapshot.budgets.values():
             by_namespace[budget.metadata.namespace].append(budget)
         return by_namespace
+
+
+def is_short(budget: PodDisruptionBudget) -> bool:
+    """Whether there are fewer healthy pods than it wants."""
+    return budget.status.current_healthy < budget.status.desired_healthy
 
 
 def _always(holds: Bools, name: str, detail: str) -> _Hindrance:

@@ -56,7 +56,7 @@ class Exchange:
         """Search for so many turns, offering what is good on the way."""
         while self._turn < turns and not self._out_of_time():
             self._start_phase()
-            self._run_phase()
+            self._run_phase(turns)
         self._champion.offer(self._placement)
 
     def _start_phase(self) -> None:
@@ -100,7 +100,7 @@ class Exchange:
         gained = self._problem.start_value - self._champion.value
         return max(gained, 0.0) / max(self._problem.max_moves, 1)
 
-    def _run_phase(self) -> None:
+    def _run_phase(self, turns: int) -> None:
         for _ in range(max(_TURNS_PER_PHASE, len(self._placement.now))):
             self._turn += 1
             nodes = self._let_return()
@@ -109,7 +109,7 @@ class Exchange:
                 nodes |= change.nodes()
                 self._forbid_return(change)
             self._neighbourhood.refresh(tuple(sorted(nodes)))
-            if self._out_of_time():
+            if self._turn >= turns or self._out_of_time():
                 break
 
     def _make_best_change(self) -> Change | None:
