@@ -92,7 +92,8 @@ def refused(extender: Extender, pod: JsonObject, names: Sequence[str]) -> dict[s
     """Why nodes may not be used."""
     answer = answered(extender.filter(asked(pod, names)))
     assert not answer["Error"]
-    assert not answer["FailedNodes"], "the scheduler would try to preempt pods there"
+    unresolvable = answer["FailedAndUnresolvableNodes"]
+    assert answer["FailedNodes"] == unresolvable, "the scheduler would try to preempt pods there"
     reasons: dict[str, str] = answer["FailedAndUnresolvableNodes"]
     return reasons
 

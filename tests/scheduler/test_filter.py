@@ -194,12 +194,17 @@ def test_a_promise_on_a_node_that_is_not_known_or_not_asked_about_does_no_harm()
     assert filtered(extender, NEW, ["gone", "a"]) == ["gone", "a"]
 
 
-def test_the_target_of_a_migration_is_never_refused_to_its_own_pod() -> None:
+def test_the_target_of_a_migration_is_not_refused_to_its_own_pod_for_load() -> None:
     promises = [Promise("other", "t", {"cpu": 9_999})]
-    objects = [*nodes("t", **BUSY), filled("t", cpu="9"), *nodes("a")]
+    objects = [*nodes("t"), filled("t", cpu="9"), *nodes("a")]
     extender = extender_for(objects, PlannedFor({"shop/new": "t"}, promises), strict_filter=True)
     assert filtered(extender, NEW, ["a", "t"]) == ["a", "t"]
     assert filtered(extender, pod("shop/stranger", cpu="1"), ["a", "t"]) == ["a"]
+
+
+def test_a_target_under_maintenance_is_refused_even_to_its_own_pod() -> None:
+    extender = extender_for([*nodes("t", **BUSY), *nodes("a")], PlannedFor({"shop/new": "t"}))
+    assert filtered(extender, NEW, ["a", "t"]) == ["a"]
 
 
 def test_a_target_that_is_not_offered_changes_nothing() -> None:

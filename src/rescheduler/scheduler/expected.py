@@ -18,7 +18,7 @@ from rescheduler.scheduler.loads import Rows
 
 # A watch is seldom that late; after this, the pod must have found no place.
 EXPECTED_SECONDS = 5.0
-MOST_PODS = 500
+MOST_PODS = 200
 # A pod that is expected on so many nodes matters to none of them.
 MOST_NODES = 100
 

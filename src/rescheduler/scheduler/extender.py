@@ -183,10 +183,11 @@ class Extender:
         if args.has_names:
             passed = asked.taken(decision.passed)
             self._lookup.remember(passed)
-            return ExtenderFilterResult(refused, node_names=msgspec.Raw(passed.names.written))
+            written = msgspec.Raw(passed.names.written)
+            return ExtenderFilterResult(refused, refused, node_names=written)
         items = args.items
         nodes = NodeList([items[index] for index in decision.passed.tolist()])
-        return ExtenderFilterResult(refused, nodes=nodes)
+        return ExtenderFilterResult(refused, refused, nodes=nodes)
 
     def _expect_on(self, node: str, key: str) -> None:
         """Count a pod where the scheduler has chosen to have it, before a watch shows it there."""

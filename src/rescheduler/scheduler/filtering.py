@@ -72,14 +72,14 @@ def decide(
     """Sort nodes into those that may be used and those that may not.
 
     `promised` are nodes that would have too little room left for what others were promised, and
-    `target` is where a migration wants this very pod, which is never refused.
+    `target` is where a migration wants this very pod, which is not refused for load or promises.
     """
     utilization = nodes.utilization(wanted.demand)
     above = utilization > limits.fractions
     judged = np.ones(len(nodes.rows), bool)
     if target is not None:
         judged[target] = False
-    closed = nodes.under_maintenance & judged & (not wanted.endures_maintenance)
+    closed = nodes.under_maintenance & (not wanted.endures_maintenance)
     taken = promised & judged & ~closed
     hot = above.any(axis=0) & judged & ~closed & ~taken & (not wanted.has_no_choice)
     passed = ~(closed | taken | hot)

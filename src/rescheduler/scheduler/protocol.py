@@ -96,14 +96,14 @@ class ExtenderArgs(Message):
 class ExtenderFilterResult(Message):
     """Which nodes may be used, and why not the others.
 
-    The reasons go where the scheduler concludes that preemption would not help: it could not know
-    what would, and would nominate the pod to a node that we refuse again.
+    The reasons are also where the scheduler concludes that preemption would not help: it could not
+    know what would, and would nominate the pod to a node that we refuse again.
     """
 
+    failed_nodes: dict[str, str]
     failed_and_unresolvable_nodes: dict[str, str]
     nodes: NodeList | None = None
     node_names: msgspec.Raw = NOTHING
-    failed_nodes: dict[str, str] = {}
     error: str = ""
 
 
