@@ -68,7 +68,8 @@ class Promises:
             self._check_ready(app, key)
 
     def _check_ready(self, app: str, gone: str) -> None:
-        if app in self._excused:
+        if app in self._excused or self.apps.get(app) == "StatefulSet":
+            # A StatefulSet's pods are never handed over.
             return
         wanted = self._wanted(app)
         ready = sum(each == app for each in self._serving.values())
