@@ -40,7 +40,6 @@ class Promises:
         self.servers: list[FaultyServer] = []
         self._excused: set[str] = set()
         self._serving: dict[str, str] = {}
-        self._moves_started = 0
 
     def begin(self) -> None:
         """From now on."""
@@ -69,7 +68,8 @@ class Promises:
             self._check_ready(app, key)
 
     def _check_ready(self, app: str, gone: str) -> None:
-        if app in self._excused:
+        if app in self._excused or self.apps.get(app) == "StatefulSet":
+            # A StatefulSet's pods are never handed over.
             return
         wanted = self._wanted(app)
         ready = sum(each == app for each in self._serving.values())
@@ -92,7 +92,6 @@ class Promises:
             self._excused |= {app for app in self.apps if name.startswith(f"{app}-")}
         if old is not None and old["status"]["phase"] == "InProgress":
             return
-        self._moves_started += 1
         self._check_limits(key_of(new))
 
     def _check_limits(self, started: str) -> None:
@@ -104,12 +103,10 @@ class Promises:
         if len(flying) > self.options.max_in_flight:
             self._note(f"{len(flying)} in flight with {started}")
         nodes: Counter[str] = Counter()
-        pods: Counter[str] = Counter()
         workloads: defaultdict[str, list[int]] = defaultdict(list)
         for each in flying:
             status = each["status"]
             nodes.update({status["sourceNode"], each["spec"]["targetNode"]})
-            pods[each["spec"]["pod"]["uid"]] += 1
             if "workload" in status:
                 workloads[status["workload"]["uid"]].append(status["workload"].get("replicas", 1))
         for name, count in nodes.items():

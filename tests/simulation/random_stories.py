@@ -23,7 +23,6 @@ from rescheduler.simulation.objects import (
     condition,
     controller_of,
     is_active,
-    is_ready,
     labels_of,
     with_conditions,
 )
@@ -341,12 +340,3 @@ def told(story: Story) -> list[str]:
         return promises.broken
 
     return run(tell, START)
-
-
-def ready_pods(world: World, app: str) -> int:
-    """How many pods of an application serve."""
-    return sum(
-        is_ready(each) and is_active(each)
-        for each in world.list("Pod").values()
-        if labels_of(each).get("app") == app
-    )

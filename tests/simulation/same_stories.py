@@ -154,7 +154,7 @@ class Telling:
             "mode": self.plot.mode,
         }
         if self.plot.event == "never ready":
-            spec["timeoutSeconds"] = 2
+            spec["timeoutSeconds"] = 6
         if self.plot.event == "paused":
             spec["paused"] = True
         body = {

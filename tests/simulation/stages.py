@@ -41,8 +41,12 @@ class Steps:
     def reached(self, point: str, migration: str) -> None:
         """For a controller to tell how far it is."""
         moment, _, action = point.partition("-")
-        if moment == "after" and action not in ("message", "forget"):
-            self.of[migration].append(action)
+        steps = self.of[migration]
+        if moment != "after" or action in ("message", "forget"):
+            return
+        # Each step is safe to be done twice, and is until a watch has shown what came of it.
+        if not steps or steps[-1] != action:
+            steps.append(action)
 
 
 class Stage(Protocol):

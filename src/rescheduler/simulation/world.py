@@ -36,6 +36,8 @@ from rescheduler.simulation.store import Change, Store, Subscriber
 from rescheduler.simulation.time import Clock
 from rescheduler.simulation.timings import Timings
 
+MakeScheduler = Callable[[ClusterTables], Scheduler]
+
 ORDINARY = Timings()
 
 
@@ -54,7 +56,7 @@ class World:
         seed: int,
         start: datetime,
         timings: Timings = ORDINARY,
-        scheduler: Callable[[ClusterTables], Scheduler] | None = None,
+        scheduler: MakeScheduler | None = None,
     ) -> None:
         self.clock = Clock(start, asyncio.get_running_loop())
         self.store = Store()
@@ -86,9 +88,7 @@ class World:
             Budgets(around),
             Nodes(around),
             Garbage(around),
-            Scheduling(
-                around, self._scheduler(seed) if scheduler is None else scheduler(self.tables)
-            ),
+            Scheduling(around, self._scheduler(scheduler, seed)),
             self._kubelets,
         ]
 
@@ -101,14 +101,17 @@ class World:
             if self.store.get("Namespace", name) is None:
                 self.registry.load({"kind": "Namespace", "metadata": {"name": name}})
 
-    def _scheduler(self, seed: int) -> Scheduler:
-        """The one that places pods as kube-scheduler does; Services are told to it alone."""
-        scheduler = SimulatedScheduler(self.tables, seed)
-        take = filling(scheduler.services, SERVICE)
-        for key in self.store.all("Service"):
-            scheduler.services.put(msgspec.convert(self.store.all("Service")[key], Service))
-        self.store.listen("Service", take)
-        return scheduler
+    def _scheduler(self, wanted: MakeScheduler | None, seed: int) -> Scheduler:
+        """The one that was asked for, else the one that places pods as kube-scheduler does.
+
+        Services are told to that one alone: the tables have no place for them.
+        """
+        made = wanted(self.tables) if wanted is not None else SimulatedScheduler(self.tables, seed)
+        if isinstance(made, SimulatedScheduler):
+            for value in self.store.all("Service").values():
+                made.services.put(msgspec.convert(value, Service))
+            self.store.listen("Service", filling(made.services, SERVICE))
+        return made
 
     async def start(self) -> None:
         """Let everything in the cluster go its way."""

@@ -36,7 +36,7 @@ class Budgets(Worker):
 
     def watches(self) -> None:
         self.store.listen("PodDisruptionBudget", self._budget_changed)
-        self.follow("PodDisruptionBudget")
+        self.follow("PodDisruptionBudget", with_status=True)
         self.store.listen("Pod", self._pod_changed)
 
     # ------------------------------------------------------------ who hears of a pod

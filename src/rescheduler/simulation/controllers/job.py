@@ -29,7 +29,7 @@ class Jobs(Worker):
     """Keeps as many pods running as there is work left. A pod that failed is made again."""
 
     def watches(self) -> None:
-        self.follow("Job")
+        self.follow("Job", with_status=True)
 
     def look_at(self, key: str) -> None:
         job = self.store.get("Job", key)

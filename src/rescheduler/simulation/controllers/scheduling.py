@@ -18,7 +18,7 @@ FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 1.0, 10.0
 # As long as the real queue leaves a pod alone for which nothing has changed.
 LONGEST_WAIT_SECONDS = 300.0
 NEWS = ("Node", "PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode")
-ALL = "all"
+ALL, EVEN_SO = "all", "even so"
 
 
 class Placement(Protocol):
@@ -105,6 +105,9 @@ class Scheduling(Worker):
         self.want_after(ALL, max(soonest - now, self.around.timings.scheduling.seconds))
 
     def look_at(self, key: str) -> None:
+        if key == EVEN_SO:
+            self._wake()
+            return
         now = self.clock.seconds()
         due = [each for each in self._waiting if self._not_before.get(each, 0.0) <= now]
         for each in due:
@@ -122,6 +125,7 @@ class Scheduling(Worker):
         backoff = min(FIRST_BACKOFF_SECONDS * 2 ** (tries - 1), LONGEST_BACKOFF_SECONDS)
         self._not_before[key] = self.clock.seconds() + backoff
         self._parked[key] = None
+        self.want_after(EVEN_SO, LONGEST_WAIT_SECONDS)
         pod = self.store.all("Pod")[key]
         said = condition_of(pod, "PodScheduled")
         if said is None or said.get("message") != reason:

@@ -18,7 +18,7 @@ class Claims(Worker):
     """Makes volumes for claims."""
 
     def watches(self) -> None:
-        self.follow("PersistentVolumeClaim")
+        self.follow("PersistentVolumeClaim", with_status=True)
         self.store.listen("Pod", self._pod_changed)
 
     def _pod_changed(self, change: Change) -> None:

@@ -7,7 +7,7 @@ from random import Random
 
 from rescheduler.errors import Conflict, NotFound
 from rescheduler.simulation.indexes import Indexes
-from rescheduler.simulation.objects import Json
+from rescheduler.simulation.objects import Json, is_deleting
 from rescheduler.simulation.registry import Registry
 from rescheduler.simulation.store import Change, Store
 from rescheduler.simulation.time import Clock
@@ -108,14 +108,28 @@ class Worker(ABC):
             except (Conflict, NotFound):
                 self.want_after(key, RETRY_SECONDS)
 
-    def follow(self, kind: str) -> None:
-        """Look at objects of a kind whenever they change, and at all that are there."""
-        self.store.listen(kind, self._followed)
+    def follow(self, kind: str, *, with_status: bool = False) -> None:
+        """Look at objects of a kind whenever they change, and at all that are there.
+
+        Most need not look again at what they have themselves just written as a status.
+        """
+        self.store.listen(kind, self._changed if with_status else self._changed_but_for_status)
         for key in self.store.all(kind):
             self.want(key)
 
-    def _followed(self, change: Change) -> None:
+    def _changed(self, change: Change) -> None:
         self.want(change.key)
+
+    def _changed_but_for_status(self, change: Change) -> None:
+        old, new = change.old, change.new
+        is_same = (
+            old is not None
+            and new is not None
+            and old["spec"] is new["spec"]
+            and is_deleting(old) == is_deleting(new)
+        )
+        if not is_same:
+            self.want(change.key)
 
 
 def replicas_of(workload: Json) -> int:
