@@ -248,8 +248,9 @@ class Telling:
         if self.plot.event in ("roll out", "delete pod"):
             # New pods may go to either node, and on one of them never get Ready.
             places = Counter()
-        if self.plot.event == "scale down":
-            # Of equal pods those go whose random uid comes first, perhaps the one that is moved.
+        if self.plot.event in ("scale down", "roll out"):
+            # The workload's own controller may take the old pod away before it is put back: of
+            # equal pods those go whose random uid comes first, and a rollout is as quick as we are.
             steps = [step for step in steps if step != "restore-old"]
         return Ending(
             steps, {name: status.get(name) for name in told}, dict(places), self.leftovers()
