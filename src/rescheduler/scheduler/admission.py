@@ -87,8 +87,9 @@ class Admission:
         migration = self._waiting.migration_for(pod.metadata, reserve=not request.dry_run)
         if migration is None:
             return []
-        extra = {"migration": migration.key, "target": migration.spec.target_node}
-        logger.info("Steered a replacement", extra=extra)
+        if not request.dry_run:
+            extra = {"migration": migration.key, "target": migration.spec.target_node}
+            logger.info("Steered a replacement", extra=extra)
         return steering_patch(pod.metadata, pod.spec.affinity, migration, self._clock())
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from rescheduler.labels import MIGRATION_ID
-from rescheduler.migration import marks
+from rescheduler.migration import marks, progress
 from rescheduler.migration.eviction import has_its_part
 from rescheduler.migration.objects import Migration, Mode, Step
 from rescheduler.migration.pods import PodMeta
@@ -48,8 +48,17 @@ def may_be_steered(pod: PodMeta, migration: Migration) -> bool:
     return (
         waits_for_replacement(migration)
         and MIGRATION_ID not in pod.labels
+        and not was_there_before(pod, migration)
         and has_its_part(pod, migration)
     )
+
+
+def was_there_before(pod: PodMeta, migration: Migration) -> bool:
+    """Whether a pod is older than the migration: one that has waited for a place all along."""
+    started = progress.time_of(migration, progress.STARTED)
+    made = pod.creation_timestamp
+    # The server keeps whole seconds.
+    return made is not None and started is not None and made < started.replace(microsecond=0)
 
 
 def steering_patch(
