@@ -1,11 +1,14 @@
 """Certificates are made, renewed before their time is over, and trusted by both sides."""
 
 import ssl
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from rescheduler.errors import SettingsError
 from rescheduler.scheduler.certificates import (
@@ -13,8 +16,10 @@ from rescheduler.scheduler.certificates import (
     CERTIFICATE_LASTS,
     Bundle,
     new_bundle,
+    new_client,
     new_serving,
     renewed,
+    serves,
 )
 from rescheduler.scheduler.pair import Pair
 from rescheduler.scheduler.secret import SECRET, CertificateSecret, body
@@ -161,3 +166,59 @@ def test_a_key_that_does_not_fit_its_certificate_is_refused() -> None:
     mixed = Pair(one.serving.certificate, other.serving.key)
     with pytest.raises(SettingsError, match="the certificates cannot be used"):
         ServingContext(Credentials(mixed, b""))
+
+
+def mixed_up(one: Bundle, other: Bundle) -> list[tuple[Bundle, str]]:
+    """Bundles that somebody has edited, and what is wrong with each."""
+    key = rsa.generate_private_key(65537, 2048)
+    of_another_kind = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    swapped = Pair(one.serving.certificate, other.serving.key)
+    return [
+        (replace(one, trusted=other.trusted), "the key does not fit the authority's"),
+        (replace(one, authority_key=of_another_kind), "expected keys of elliptic curves"),
+        (replace(one, serving=other.serving), "the serving certificate is not of this authority"),
+        (replace(one, client=other.client), "the client certificate is not of this authority"),
+        (replace(one, serving=swapped), "the key does not fit the serving certificate"),
+    ]
+
+
+def test_a_bundle_whose_parts_do_not_belong_together_is_refused() -> None:
+    for bundle, why in mixed_up(new_bundle(NAMES, NOW), new_bundle(NAMES, NOW)):
+        with pytest.raises(ValueError, match=why):
+            renewed(bundle, NAMES, NOW)
+
+
+def test_a_serving_certificate_without_names_is_made_anew() -> None:
+    bundle = new_bundle(NAMES, NOW)
+    nameless = new_client(bundle.authority, NOW)
+    fresh = renewed(replace(bundle, serving=nameless), NAMES, NOW)
+    assert serves(fresh.serving.certificate, NAMES)
+
+
+async def test_what_others_have_added_to_the_secret_stays(corner: Corner) -> None:
+    """Such as the labels of whoever deploys us, and another type."""
+    key = f"{corner.namespace}/certificates"
+    old = body(key, new_bundle(NAMES, NOW - CERTIFICATE_LASTS * 0.7))
+    old["metadata"]["labels"] = {"team": "ours"}
+    path = SECRET.object_path(corner.namespace, "").rstrip("/")
+    corner.outside.create(path, {**old, "type": "Opaque"})
+    async with client_for(corner.cluster) as client:
+        fresh = await secret_source(corner, client, NOW).load()
+        assert await secret_source(corner, client, NOW).load() == fresh
+    found = corner.outside.get(SECRET.object_path(corner.namespace, "certificates"))
+    assert found["metadata"]["labels"] == {"team": "ours"}
+    assert found["data"]["tls.crt"] != old["data"]["tls.crt"]
+
+
+async def test_a_secret_that_was_deleted_is_made_again(corner: Corner) -> None:
+    async with client_for(corner.cluster) as client:
+        source = secret_source(corner, client, NOW)
+        first = await source.load()
+        corner.outside.delete(SECRET.object_path(corner.namespace, "certificates"))
+        second = await source.load()
+        assert second.authority != first.authority
+        assert await source.load() == second

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -47,7 +48,11 @@ def new_bundle(names: Sequence[str], now: datetime) -> Bundle:
 
 
 def renewed(bundle: Bundle, names: Sequence[str], now: datetime) -> Bundle:
-    """The bundle with all that has grown old made anew; the very same if nothing has."""
+    """The bundle with all that has grown old made anew; the very same if nothing has.
+
+    ValueError if its parts do not belong together: somebody may have edited it.
+    """
+    check(bundle)
     if is_old(bundle.trusted, now):
         authority = new_authority(now)
         return issued(authority.certificate + first_of(bundle.trusted), authority, names, now)
@@ -56,6 +61,34 @@ def renewed(bundle: Bundle, names: Sequence[str], now: datetime) -> Bundle:
     if is_old(bundle.serving.certificate, now) or not serves(bundle.serving.certificate, names):
         bundle = replace(bundle, serving=new_serving(bundle.authority, names, now))
     return bundle
+
+
+def check(bundle: Bundle) -> None:
+    """Complains unless each key fits its certificate, and the authority has signed them all."""
+    authority = x509.load_pem_x509_certificate(bundle.authority.certificate)
+    for what, each in (
+        ("authority's", bundle.authority),
+        ("serving", bundle.serving),
+        ("client", bundle.client),
+    ):
+        certificate = x509.load_pem_x509_certificate(each.certificate)
+        if certificate.public_key() != private_key(each).public_key():
+            raise ValueError(f"the key does not fit the {what} certificate")
+        try:
+            certificate.verify_directly_issued_by(authority)
+        except (InvalidSignature, TypeError, ValueError) as error:
+            raise ValueError(f"the {what} certificate is not of this authority") from error
+
+
+def private_key(pair: Pair) -> ec.EllipticCurvePrivateKey:
+    """The key of a pair that was made here."""
+    try:
+        key = serialization.load_pem_private_key(pair.key, None)
+    except (TypeError, UnsupportedAlgorithm) as error:
+        raise ValueError(f"a key cannot be read: {error}") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("expected keys of elliptic curves")
+    return key
 
 
 def is_old(pem: bytes, now: datetime) -> bool:
@@ -68,7 +101,10 @@ def is_old(pem: bytes, now: datetime) -> bool:
 def serves(pem: bytes, names: Sequence[str]) -> bool:
     """Whether a certificate is good for all these names."""
     extensions = x509.load_pem_x509_certificate(pem).extensions
-    found = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    try:
+        found = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return False
     return set(map(general_name, names)) <= set(found)
 
 
@@ -111,8 +147,7 @@ def signed(
 ) -> Pair:
     """A certificate for one purpose."""
     key = ec.generate_private_key(ec.SECP256R1())
-    signer = serialization.load_pem_private_key(authority.key, None)
-    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    signer = private_key(authority)
     issuer = x509.load_pem_x509_certificate(authority.certificate).subject
     builder = unsigned(named(common_name), issuer, key.public_key(), now, CERTIFICATE_LASTS)
     extensions: list[x509.ExtensionType] = [

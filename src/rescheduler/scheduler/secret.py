@@ -83,10 +83,10 @@ class CertificateSecret(Source):
                 f"Secret {self._key}: holds no usable certificates: {error}"
             ) from error
         if fresh is not bundle:
-            version = secret.metadata.resource_version
-            await self._server.replace(
-                object_path(SECRET, self._key), body(self._key, fresh, version)
-            )
+            # What others have added to it stays.
+            version = {"resourceVersion": secret.metadata.resource_version}
+            patch = {"metadata": version, "data": data_of(fresh)}
+            await self._server.patch(object_path(SECRET, self._key), patch)
             logger.info("Renewed certificates", extra={"secret": self._key})
         return fresh
 
@@ -94,9 +94,20 @@ class CertificateSecret(Source):
 FIELDS = ("ca.crt", "ca.key", "tls.crt", "tls.key", "client.crt", "client.key")
 
 
-def body(key: str, bundle: Bundle, version: str = "") -> dict[str, Any]:
-    """The Secret as the server takes it."""
+def body(key: str, bundle: Bundle) -> dict[str, Any]:
+    """A new Secret as the server takes it."""
     namespace, _, name = key.partition("/")
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace},
+        "type": "kubernetes.io/tls",
+        "data": data_of(bundle),
+    }
+
+
+def data_of(bundle: Bundle) -> dict[str, str]:
+    """What is in the Secret."""
     serving, client = bundle.serving, bundle.client
     values = (
         bundle.trusted,
@@ -107,13 +118,7 @@ def body(key: str, bundle: Bundle, version: str = "") -> dict[str, Any]:
         client.key,
     )
     encoded = [base64.b64encode(value).decode() for value in values]
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": name, "namespace": namespace, "resourceVersion": version},
-        "type": "kubernetes.io/tls",
-        "data": dict(zip(FIELDS, encoded, strict=True)),
-    }
+    return dict(zip(FIELDS, encoded, strict=True))
 
 
 def bundle_in(secret: Secret) -> Bundle:
