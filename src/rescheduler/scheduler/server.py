@@ -29,6 +29,11 @@ LONGEST_QUESTION = 64 << 20
 LONGEST_REVIEW = 8 << 20
 # Who sends more slowly than this is not a scheduler.
 READ_SECONDS = 10.0
+# Longer than the 90 seconds for which a Go client keeps a connection that it does not use: if we
+# were the first to close it, we might do so just as a question comes.
+IDLE_SECONDS = 120.0
+# How long a question that is being answered may hold us up when we are to end.
+ENDING_SECONDS = 2.0
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 AnswerTo = Callable[[bytes], bytes | Awaitable[bytes]]
@@ -48,13 +53,12 @@ def application(answers: Answers, tls: ServingContext) -> web.Application:
     """All paths."""
     made = web.Application(middlewares=[answering_errors])
     extender = answers.extender
-    for name, handler in (
-        ("filter", once_ready(answers, answering(extender.filter, LONGEST_QUESTION))),
-        ("prioritize", once_ready(answers, answering(extender.prioritize, LONGEST_QUESTION))),
-        # Binding needs no knowledge, and nobody else does it for us.
-        ("bind", answering(extender.bind, LONGEST_REVIEW)),
-    ):
+    for name, answer in (("filter", extender.filter), ("prioritize", extender.prioritize)):
+        handler = once_ready(answers, answering(answer, LONGEST_QUESTION))
         made.router.add_post(f"/extender/{name}", for_known_clients(handler, tls))
+    # Binding needs no knowledge, and nobody else does it for us.
+    binding = for_known_clients(answering(extender.bind, LONGEST_REVIEW), tls)
+    made.router.add_post("/extender/bind", unless_all_may_ask(binding, tls))
     review = answering(answers.admission.review, LONGEST_REVIEW)
     made.router.add_post(WEBHOOK_PATH, once_ready(answers, review))
     made.router.add_get("/healthz", alive)
@@ -97,6 +101,18 @@ def for_known_clients(handle: Handler, tls: ServingContext) -> Handler:
     return check
 
 
+def unless_all_may_ask(handle: Handler, tls: ServingContext) -> Handler:
+    """The handler, where clients are told apart: it does with our rights what it is asked to."""
+
+    async def check(request: web.Request) -> web.StreamResponse:
+        if not tls.knows_clients:
+            why = "expected --client-ca, without which anyone could bind pods"
+            return refusal(web.HTTPForbidden.status_code, why)
+        return await handle(request)
+
+    return check
+
+
 async def body_of(request: web.Request, longest: int) -> bytes:
     """All that was sent, unless it is too long or takes too long."""
     too_long = f"expected a body of at most {longest} bytes"
@@ -113,6 +129,9 @@ async def body_of(request: web.Request, longest: int) -> bytes:
                     raise Refusal(web.HTTPRequestEntityTooLarge.status_code, too_long)
     except TimeoutError as error:
         raise Refusal(web.HTTPRequestTimeout.status_code, "the body took too long") from error
+    except (OSError, web.RequestPayloadError) as error:
+        # A scheduler that has waited for long enough goes away: nobody reads the answer.
+        raise Refusal(web.HTTPBadRequest.status_code, f"the body broke off: {error}") from error
     return b"".join(parts)
 
 
@@ -165,14 +184,22 @@ async def serving(
     answers: Answers, tls: ServingContext, host: str, port: int
 ) -> AsyncIterator[int]:
     """Serve while the block runs; gives the port, which the system picks if it is 0."""
-    runner = web.AppRunner(application(answers, tls), access_log=None, handle_signals=False)
+    runner = web.AppRunner(
+        application(answers, tls),
+        access_log=None,
+        handle_signals=False,
+        keepalive_timeout=IDLE_SECONDS,
+        shutdown_timeout=ENDING_SECONDS,
+    )
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, ssl_context=tls.context, backlog=512)
         try:
             await site.start()
-        except OSError as error:
-            raise SettingsError(f"{host}:{port}: cannot listen there: {error.strerror}") from error
+        except (OSError, UnicodeError) as error:
+            # The latter for a name that cannot be one.
+            why = error.strerror if isinstance(error, OSError) else error
+            raise SettingsError(f"{host}:{port}: cannot listen there: {why}") from error
         listening = runner.addresses[0][1]
         logger.info("Serving", extra={"host": host, "port": listening})
         yield listening

@@ -61,19 +61,29 @@ class CertificateFiles(Source):
 def content(file: Path) -> bytes:
     """What is in a file that must be there."""
     try:
-        return file.read_bytes()
+        found = file.read_bytes()
     except OSError as error:
         raise SettingsError(f"{file}: cannot be read: {error.strerror}") from error
+    if not found:
+        # Taken for nothing said, an empty file would let anyone in.
+        raise SettingsError(f"{file}: is empty; expected PEM")
+    return found
 
 
 class ServingContext:
-    """The TLS settings of a running server."""
+    """The TLS settings of a running server.
+
+    New credentials get a context of their own, which new connections are handed over to. To load
+    them into the old one would not do: half of a pair that does not fit would stay in it, and an
+    authority once trusted would be trusted for ever.
+    """
 
     def __init__(self, credentials: Credentials) -> None:
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self._used: Credentials | None = None
-        self.use(credentials)
+        self.context = context_with(credentials)
+        """What the server listens with."""
+        self.context.sni_callback = self._hand_over
+        self._newest = self.context
+        self._used = credentials
 
     @property
     def knows_clients(self) -> bool:
@@ -84,25 +94,42 @@ class ServingContext:
         """Take these from now on; whether they are others than before."""
         if credentials == self._used:
             return False
-        try:
-            self._load(credentials)
-        except (ssl.SSLError, ValueError) as error:
-            raise SettingsError(f"the certificates cannot be used: {error}") from error
+        self._newest = context_with(credentials)
         self._used = credentials
         return True
 
-    def _load(self, credentials: Credentials) -> None:
-        # OpenSSL reads them from files only.
-        with tempfile.TemporaryDirectory() as directory:
-            certificate, key = Path(directory) / "tls.crt", Path(directory) / "tls.key"
-            certificate.write_bytes(credentials.serving.certificate)
-            key.touch(mode=0o600)
-            key.write_bytes(credentials.serving.key)
-            self.context.load_cert_chain(certificate, key)
+    def _hand_over(
+        self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext
+    ) -> None:
+        """Called as a connection begins, whether or not the client says whom it wants."""
+        connection.context = self._newest
+
+
+def context_with(credentials: Credentials) -> ssl.SSLContext:
+    """TLS settings with these credentials, if they are of any use."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        load(credentials.serving, made)
         if credentials.client_authority:
-            self.context.load_verify_locations(cadata=credentials.client_authority.decode())
+            made.load_verify_locations(cadata=credentials.client_authority.decode())
             # Optional, because only some paths ask for one; a wrong one is refused all the same.
-            self.context.verify_mode = ssl.CERT_OPTIONAL
+            made.verify_mode = ssl.CERT_OPTIONAL
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"the certificates cannot be used: {error}") from error
+    return made
+
+
+def load(serving: Pair, context: ssl.SSLContext) -> None:
+    """Show this from now on."""
+    # OpenSSL reads them from files only.
+    with tempfile.TemporaryDirectory() as directory:
+        certificate, key = Path(directory) / "tls.crt", Path(directory) / "tls.key"
+        certificate.write_bytes(serving.certificate)
+        key.touch(mode=0o600)
+        key.write_bytes(serving.key)
+        # Without a password it would ask for one at the terminal.
+        context.load_cert_chain(certificate, key, password="")
 
 
 async def keep_fresh(
