@@ -71,7 +71,9 @@ def run(
         raise SettingsError("certificates and webhooks are of use only with --serve HOST:PORT")
     if serve is not None and dry_run:
         raise SettingsError("--dry-run changes nothing, so it cannot --serve")
-    options = None if serve is None else ServingArguments(serve, *about_serving).options()
+    options = None
+    if serve is not None:
+        options = ServingArguments(serve, *about_serving, listen_option="--serve").options()
     strategies = strategies_of_others()
     rules = policy_in(policy, strategies)
     log_to_stderr()

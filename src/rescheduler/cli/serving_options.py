@@ -1,5 +1,6 @@
 """Options about serving, which `run` and `serve` share, and what is made of them."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -58,6 +59,8 @@ WebhookUrl = Annotated[
 ]
 
 DEFAULT_PORT = 443
+NAME = re.compile(r"[A-Za-z0-9._:*-]+")
+"""What can be in a host's name or address, as far as certificates are concerned."""
 
 
 @dataclass(frozen=True)
@@ -71,24 +74,27 @@ class ServingArguments:
     client_ca: Path | None
     webhook_service: str | None
     webhook_url: str | None
+    listen_option: str = "--listen"
 
     def options(self) -> "ServingOptions":
         """What it means."""
         from rescheduler.scheduler.side import ServingOptions
 
-        host, port = host_and_port("--listen", self.listen)
+        host, port = host_and_port(self.listen_option, self.listen)
         if (self.certificates is None) == (self.certificates_secret is None):
             raise SettingsError(
                 "expected one of --certificates DIR and --certificates-secret NAMESPACE/NAME"
             )
         if self.certificates_secret is not None:
             checked_key("--certificates-secret", self.certificates_secret)
+        elif self.names:
+            raise SettingsError("--name is of use only with --certificates-secret NAMESPACE/NAME")
         return ServingOptions(
             host=host,
             port=port,
             certificates=self.certificates,
             secret=self.certificates_secret or "",
-            names=self._all_names(host),
+            names=checked_names(self._all_names(host)) if self.certificates_secret else (),
             client_authority=self.client_ca,
             webhook=self._address(),
         )
@@ -99,8 +105,7 @@ class ServingArguments:
         if self.webhook_service is not None and self.webhook_url is not None:
             raise SettingsError("expected at most one of --webhook-service and --webhook-url")
         if self.webhook_url is not None:
-            parts = urlsplit(self.webhook_url)
-            if parts.scheme != "https" or not parts.hostname:
+            if not is_plain_url(self.webhook_url):
                 raise SettingsError(
                     f"--webhook-url {self.webhook_url!r}: expected an address such as "
                     "https://rescheduler.example:8443"
@@ -110,7 +115,7 @@ class ServingArguments:
             return None
         key, _, port = self.webhook_service.partition(":")
         checked_key("--webhook-service", key)
-        return Address(key, port_number("--webhook-service", port) if port else DEFAULT_PORT)
+        return Address(key, port_number("--webhook-service", port, 1) if port else DEFAULT_PORT)
 
     def _all_names(self, host: str) -> list[str]:
         """Under which names and addresses we are asked, as far as can be told from the rest."""
@@ -132,11 +137,30 @@ def host_and_port(option: str, value: str) -> tuple[str, int]:
     return host.strip("[]"), port_number(option, port)
 
 
-def port_number(option: str, text: str) -> int:
+def port_number(option: str, text: str, least: int = 0) -> int:
     """A port, 0 being one that the system picks."""
-    if not text.isdecimal() or int(text) > 65535:
-        raise SettingsError(f"{option}: port {text!r}: expected a number from 0 to 65535")
+    if not text.isdecimal() or not least <= int(text) <= 65535:
+        raise SettingsError(f"{option}: port {text!r}: expected a number from {least} to 65535")
     return int(text)
+
+
+def is_plain_url(text: str) -> bool:
+    """Whether it is an HTTPS address, with a path at most: the API server takes nothing more."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        return False
+    more = parts.query or parts.fragment or parts.username is not None
+    return parts.scheme == "https" and bool(parts.hostname) and port != 0 and not more
+
+
+def checked_names(names: list[str]) -> list[str]:
+    """The names that certificates are to be for, if they can be."""
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise SettingsError(f"certificates for {name!r}: expected a host's name or address")
+    return names
 
 
 def checked_key(option: str, key: str) -> None:
