@@ -92,6 +92,25 @@ async def test_health_and_webhook_need_no_certificate(side: Side) -> None:
     assert (status, answer["response"]) == (200, {"uid": "7", "allowed": True})
 
 
+async def test_when_knowledge_is_too_old_schedulers_are_told_and_pods_let_pass(
+    side: Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rescheduler.scheduler.side.OLDEST_KNOWLEDGE_SECONDS", -1.0)
+    async with side.session() as session:
+        for path in ("/extender/filter", "/extender/prioritize"):
+            status, answer = await post(session, path, QUESTION)
+            assert status == 503
+            assert "what is known of the cluster is" in answer["error"]
+        async with session.get("/readyz") as response:
+            assert response.status == 503
+        async with session.get("/healthz") as response:
+            assert response.status == 200
+        status, answer = await post(session, "/webhook/pods", REVIEW)
+        assert (status, answer["response"]) == (200, {"uid": "7", "allowed": True})
+        status, answer = await post(session, "/extender/bind", BINDING)
+        assert (status, "not found" in answer["Error"]) == (200, True)
+
+
 async def test_plain_http_is_refused(side: Side) -> None:
     async with aiohttp.ClientSession(f"http://127.0.0.1:{side.port}") as session:
         with pytest.raises(aiohttp.ClientError):

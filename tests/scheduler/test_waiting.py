@@ -161,16 +161,27 @@ def has_patch(admission: Admission, body: bytes) -> bool:
     return "patch" in msgspec.json.decode(admission.review(body))["response"]
 
 
+POD = {"metadata": msgspec.to_builtins(new_pod()), "spec": {"affinity": None}}
+
+
 def test_a_dry_run_gets_the_same_answer_and_changes_nothing(
     shown: Shown, caplog: pytest.LogCaptureFixture
 ) -> None:
     shown.migration(evicting("one"))
-    admission = Admission(shown.waiting, lambda: NOW)
-    pod = {"metadata": msgspec.to_builtins(new_pod()), "spec": {"affinity": None}}
+    admission = Admission(shown.waiting, lambda: NOW, lambda: "")
     with caplog.at_level("INFO"):
-        assert has_patch(admission, review(pod, dryRun=True))
-        assert has_patch(admission, review(pod, dryRun=True))
+        assert has_patch(admission, review(POD, dryRun=True))
+        assert has_patch(admission, review(POD, dryRun=True))
         assert "Steered" not in caplog.text
-        assert has_patch(admission, review(pod))
+        assert has_patch(admission, review(POD))
         assert "Steered" in caplog.text
-    assert not has_patch(admission, review(pod))
+    assert not has_patch(admission, review(POD))
+
+
+def test_while_too_little_is_known_pods_are_let_pass(shown: Shown) -> None:
+    shown.migration(evicting("one"))
+    why = "what is known of the cluster is 200s old"
+    admission = Admission(shown.waiting, lambda: NOW, lambda: why)
+    assert not has_patch(admission, review(POD))
+    why = ""
+    assert has_patch(admission, review(POD))

@@ -65,9 +65,15 @@ class AdmissionReview(Part):
 class Admission:
     """Answers the API server."""
 
-    def __init__(self, waiting: WaitingMigrations, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        waiting: WaitingMigrations,
+        clock: Callable[[], datetime],
+        why_not_ready: Callable[[], str],
+    ) -> None:
         self._waiting = waiting
         self._clock = clock
+        self._why_not_ready = why_not_ready
 
     def review(self, body: bytes) -> bytes:
         """The answer to an AdmissionReview: always yes, sometimes with a patch."""
@@ -83,6 +89,8 @@ class Admission:
     def _patch_for(self, request: AdmissionRequest) -> list[dict[str, Any]]:
         pod = request.object
         if request.kind.kind != "Pod" or request.operation != "CREATE" or pod is None:
+            return []
+        if self._why_not_ready():
             return []
         migration = self._waiting.migration_for(pod.metadata, reserve=not request.dry_run)
         if migration is None:

@@ -1,7 +1,7 @@
 """The HTTPS server: reads questions, checks who asks, and hands out answers.
 
-It waits for nobody: what is too long, too slow or not to be understood is refused, and what we
-cannot answer yet is answered with 503, so that whoever asked goes on without us.
+It waits for nobody: what is too long, too slow or not to be understood is refused, and what a
+scheduler asks too early is answered with 503, so that it goes on without us.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ def application(answers: Answers, tls: ServingContext) -> web.Application:
     binding = for_known_clients(answering(extender.bind, LONGEST_REVIEW), tls)
     made.router.add_post("/extender/bind", unless_all_may_ask(binding, tls))
     review = answering(answers.admission.review, LONGEST_REVIEW)
-    made.router.add_post(WEBHOOK_PATH, once_ready(answers, review))
+    made.router.add_post(WEBHOOK_PATH, review)
     made.router.add_get("/healthz", alive)
     made.router.add_get("/readyz", readiness(answers))
     return made

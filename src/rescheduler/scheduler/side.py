@@ -72,7 +72,7 @@ class SchedulerSide:
         self._extender = Extender(
             server, watching.tables, policy, self._waiting, self._recorder, hot
         )
-        self._admission = Admission(self._waiting, clock)
+        self._admission = Admission(self._waiting, clock, self._why_not_ready)
         self.port = asyncio.get_running_loop().create_future()
         """Where it listens, once it does."""
 
