@@ -88,11 +88,13 @@ def test_no_nodes_get_no_points() -> None:
     assert scored(extender_for(loaded([1])), NEW, []) == {}
 
 
-def test_nodes_that_can_give_nothing_and_overfull_ones_are_scored_too() -> None:
-    objects = [*nodes("none", cpu="0", memory="0"), *loaded([30, 1])]
+@pytest.mark.parametrize("given", [{"cpu": "0", "memory": "0"}, {"cpu": "0"}, {"memory": "0"}])
+def test_nodes_that_can_give_nothing_get_no_points_however_empty(given: dict[str, str]) -> None:
+    """Such as one whose kubelet has not said yet what it has."""
+    objects = [*nodes("none", **given), *loaded([30, 1])]
     points = scored(extender_for(objects), NEW, ["none", "n0", "n1"])
-    assert points["n0"] == 0
-    assert points["n1"] > 5
+    assert points == {"none": 0, "n0": 0, "n1": 10}
+    assert scored(extender_for(objects), NEW, ["none"]) == {"none": 0}
 
 
 def test_a_policy_put_in_place_while_running_counts_at_once() -> None:

@@ -41,9 +41,9 @@ class Candidates:
     used: Floats
 
     @property
-    def known(self) -> Bools:
-        """Whether we know them at all."""
-        return np.asarray(self.rows != UNKNOWN)
+    def measurable(self) -> Bools:
+        """Whether we know them, and they have something of every resource to give."""
+        return np.asarray(np.isfinite(self.capacity).all(axis=0))
 
     def utilization(self, more: Floats) -> Floats:
         """How full each node is when `more` of each resource has come to it, 1 being full."""
@@ -116,7 +116,8 @@ class NodeLoads:
         self._number[row] = self._pods.number_of_node(node.metadata.name)
         self._capacity[:, row] = [allocatable.get(each, 0) or np.inf for each in MEASURED]
         self._under_maintenance[row] = marked
-        self._takes_pods[row] = takes_pods(node) and not marked
+        gives = bool(np.isfinite(self._capacity[:, row]).all())
+        self._takes_pods[row] = gives and takes_pods(node) and not marked
 
     def _make_room(self, rows: int) -> None:
         missing = rows - len(self._number)

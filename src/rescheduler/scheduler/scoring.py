@@ -23,7 +23,7 @@ def scores(
     mean_load: float,
     target: int | None,
 ) -> Scores:
-    """Points for each node. One that we do not know gets none, as if we had not been asked.
+    """Points for each node. One that we cannot measure gets none, as if we had not been asked.
 
     Ten points are few, so the scale is stretched from the worst node to the best. But not over
     less than ten percentage points: nodes that are nearly alike get nearly the same, and leave
@@ -32,11 +32,11 @@ def scores(
     """
     worth = worth_of(nodes, demand, weights, mean_load)
     made = np.zeros(len(worth), np.int64)
-    known = nodes.known
-    if known.any():
-        best, worst = worth[known].max(), worth[known].min()
+    measurable = nodes.measurable
+    if measurable.any():
+        best, worst = worth[measurable].max(), worth[measurable].min()
         behind = (best - worth) / max(best - worst, NARROWEST_SCALE)
-        made[known] = np.rint(HIGHEST_SCORE * (1 - behind[known])).astype(np.int64)
+        made[measurable] = np.rint(HIGHEST_SCORE * (1 - behind[measurable])).astype(np.int64)
     if target is not None:
         made = made * BESIDE_A_TARGET // HIGHEST_SCORE
         made[target] = HIGHEST_SCORE
