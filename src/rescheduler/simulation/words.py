@@ -113,13 +113,11 @@ def headline(result: Result) -> str:
     )
     if result.policy == NONE:
         return f"{spread} without the rescheduler."
-    return f"{spread}; {pods_moved(result)}, {noticed(result.moments_below_desired)}."
-
-
-def pods_moved(result: Result) -> str:
-    """How many moves were completed."""
     done = result.migrations.by_phase.get(Phase.COMPLETED, 0)
-    return "no pod was moved" if not done else f"{counted(done, 'pod')} moved"
+    moments = result.moments_below_desired
+    if not done and not moments.total:
+        return f"{spread}; no pod was moved."
+    return f"{spread}; {counted(done, 'pod')} moved, {noticed(moments)}."
 
 
 def noticed(moments: Moments) -> str:
