@@ -1,6 +1,7 @@
 """`rescheduler simulate`: what goes in, what comes out, and how it ends."""
 
 import json
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -146,6 +147,17 @@ def test_a_comparison_is_a_table_with_a_column_for_each_policy(
     assert result.code == 0
     for word in ("quick.yaml", "none", "Imbalance, mean", "Cost, mean", "Pods pending"):
         assert word in result.out
+
+
+def test_a_policy_may_have_a_name_that_is_no_text(
+    command: Command, quick: Path, tmp_path: Path
+) -> None:
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.yaml")
+    Path(odd).write_text(quick.read_text())
+    page = tmp_path / "page.html"
+    seen = simulated(command, "-p", odd, "--for", "1s", "--report", page)
+    assert seen["policy"].endswith("udcff.yaml")
+    assert page.exists()
 
 
 def test_the_report_needs_nothing_else(command: Command, quick: Path, tmp_path: Path) -> None:

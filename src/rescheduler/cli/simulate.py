@@ -144,12 +144,19 @@ def policies_to_try(
     """The policies, by the names under which they are shown."""
     from rescheduler.simulation.running import Tried
 
-    tried = [Tried(name, None if name == NONE else policy_in(name, strategies)) for name in others]
+    tried = [
+        Tried(shown(name), None if name == NONE else policy_in(name, strategies)) for name in others
+    ]
     if policy is not None:
-        tried.insert(0, Tried(policy, policy_in(policy, strategies)))
+        tried.insert(0, Tried(shown(policy), policy_in(policy, strategies)))
     elif len(tried) < 2:
         tried.insert(0, without_a_file(has_snapshot))
     return tried
+
+
+def shown(file: str) -> str:
+    """A file's name as text: to the system it is bytes, and they may mean nothing."""
+    return file.encode(errors="backslashreplace").decode()
 
 
 def without_a_file(has_snapshot: bool) -> "Tried":
