@@ -1,6 +1,7 @@
 """`rescheduler simulate`: what goes in, what comes out, and how it ends."""
 
 import json
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -148,6 +149,17 @@ def test_a_comparison_is_a_table_with_a_column_for_each_policy(
         assert word in result.out
 
 
+def test_a_policy_may_have_a_name_that_is_no_text(
+    command: Command, quick: Path, tmp_path: Path
+) -> None:
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.yaml")
+    Path(odd).write_text(quick.read_text())
+    page = tmp_path / "page.html"
+    seen = simulated(command, "-p", odd, "--for", "1s", "--report", page)
+    assert seen["policy"].endswith("udcff.yaml")
+    assert page.exists()
+
+
 def test_the_report_needs_nothing_else(command: Command, quick: Path, tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     assert command("simulate", "-p", quick, "--for", "2m", "--report", report).code == 0
@@ -161,6 +173,10 @@ def test_the_report_needs_nothing_else(command: Command, quick: Path, tmp_path: 
     ("arguments", "told"),
     [
         (["--for", "soon"], "'soon': expected a duration such as"),
+        (["--for", "0d"], "'0d': expected a duration such as"),
+        (["--for", "367d"], "'367d': expected at most 366d"),
+        (["--report", "-"], "'-': expected a file: standard output has the result"),
+        (["--report", "."], "rescheduler: .: it is a directory; expected a file"),
         (["-p", "-", "--compare", "none,-"], "standard input (-) can be read only once"),
         (["--compare", "none,,x"], "expected files and none, with commas between"),
         (["-w", "missing.yaml"], "rescheduler: missing.yaml: No such file or directory"),
@@ -188,7 +204,7 @@ def test_a_mistake_in_a_workload_names_its_file(command: Command, tmp_path: Path
 
 
 def test_ctrl_c_ends_it_with_what_was_seen_until_then(start: Start, quick: Path) -> None:
-    process = start("simulate", "-p", quick, "--for", "9000h", "-o", "json")
+    process = start("simulate", "-p", quick, "--for", "8000h", "-o", "json")
     assert process.stderr is not None
     # The first line tells that it runs.
     process.stderr.readline()
@@ -197,4 +213,4 @@ def test_ctrl_c_ends_it_with_what_was_seen_until_then(start: Start, quick: Path)
     seen = json.loads(out)
     assert process.returncode == 130
     assert seen["interrupted"] is True
-    assert 0 <= seen["seconds"] < 9000 * 3600
+    assert 0 <= seen["seconds"] < 8000 * 3600

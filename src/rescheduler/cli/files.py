@@ -35,6 +35,8 @@ def output_to(name: str) -> Iterator[BinaryIO]:
     owner only, for a cluster's names are nobody else's business.
     """
     target = Path(name)
+    if name != STANDARD and target.is_dir():
+        raise SettingsError(f"{name}: it is a directory; expected a file")
     is_stream = name == STANDARD or (target.exists() and not target.is_file())
     try:
         with _draft_of_stream(name) if is_stream else _draft_of_file(target) as draft:

@@ -1,5 +1,6 @@
 """`rescheduler simulate`: a cluster in memory, for a day or so, in seconds."""
 
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rescheduler.cli.files import output_to, read_input
+from rescheduler.cli.files import STANDARD, output_to, read_input
 from rescheduler.cli.inputs import policy_in, refuse_second_use_of_stdin
 from rescheduler.cli.options import PolicyFile
 from rescheduler.cli.screen import console
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from rescheduler.simulation.workload import Workload
 
 INTERRUPTED = 130
+LONGEST_DAYS = 366
+DAY_SECONDS = 86_400
+LEADING_DAYS = re.compile(r"(?:(\d+)d)?(.*)", re.ASCII | re.DOTALL)
 NONE = "none"
 DEFAULTS, EXAMPLE = "defaults", "example"
 
@@ -45,7 +49,8 @@ def simulate(
     ] = None,
     policy: PolicyFile = None,
     span: Annotated[
-        str, typer.Option("--for", metavar="DURATION", help="How long to simulate.")
+        str,
+        typer.Option("--for", metavar="DURATION", help="How long to simulate: 90m, 24h, 7d."),
     ] = "24h",
     workload: Annotated[
         str | None,
@@ -77,13 +82,14 @@ def simulate(
 
     Nothing real is touched. Controller, planner and migrations are the very code that `run` runs.
     """
-    others = names_in(compare)
+    seconds, others = seconds_in(span), names_in(compare)
+    refuse_to_mix_outputs(report)
     refuse_second_use_of_stdin([*(snapshot or ()), workload or "", *others], policy)
     from rescheduler.cli.strategies import strategies_of_others
 
     strategies = strategies_of_others()
     tried = policies_to_try(policy, others, bool(snapshot), strategies)
-    scenario = scenario_from(snapshot, workload, seconds_in(span), seed, tried)
+    scenario = scenario_from(snapshot, workload, seconds, seed, tried)
     with ExitStack() as stack:
         # Opened first: after a long simulation it would be late to find that it cannot be.
         page = stack.enter_context(output_to(report)) if report else None
@@ -98,13 +104,28 @@ def simulate(
 
 
 def seconds_in(span: str) -> float:
-    """How long a duration is."""
+    """How long a duration is: as policies write it, and days may come first."""
     from rescheduler.settings import seconds_of
 
+    parts = LEADING_DAYS.fullmatch(span)
+    assert parts is not None, "every text matches"
     try:
-        return float(seconds_of(span))
+        seconds = float(int(parts[1] or 0) * DAY_SECONDS)
+        if parts[2] or not seconds:
+            seconds += seconds_of(parts[2])
     except ValueError as error:
         raise typer.BadParameter(f"{span!r}: {error}", param_hint="--for") from error
+    if seconds > LONGEST_DAYS * DAY_SECONDS:
+        raise typer.BadParameter(f"{span!r}: expected at most {LONGEST_DAYS}d", param_hint="--for")
+    return seconds
+
+
+def refuse_to_mix_outputs(report: str | None) -> None:
+    """The page and what is printed would end up in one another."""
+    if report in ("", STANDARD):
+        raise typer.BadParameter(
+            f"{report!r}: expected a file: standard output has the result", param_hint="--report"
+        )
 
 
 def names_in(compare: str | None) -> list[str]:
@@ -123,12 +144,19 @@ def policies_to_try(
     """The policies, by the names under which they are shown."""
     from rescheduler.simulation.running import Tried
 
-    tried = [Tried(name, None if name == NONE else policy_in(name, strategies)) for name in others]
+    tried = [
+        Tried(shown(name), None if name == NONE else policy_in(name, strategies)) for name in others
+    ]
     if policy is not None:
-        tried.insert(0, Tried(policy, policy_in(policy, strategies)))
+        tried.insert(0, Tried(shown(policy), policy_in(policy, strategies)))
     elif len(tried) < 2:
         tried.insert(0, without_a_file(has_snapshot))
     return tried
+
+
+def shown(file: str) -> str:
+    """A file's name as text: to the system it is bytes, and they may mean nothing."""
+    return file.encode(errors="backslashreplace").decode()
 
 
 def without_a_file(has_snapshot: bool) -> "Tried":

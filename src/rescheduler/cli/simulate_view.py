@@ -15,6 +15,7 @@ from rescheduler.simulation.words import (
     TITLES,
     about,
     camel,
+    clock_time,
     comparison_rows,
     counted,
     development,
@@ -25,14 +26,17 @@ from rescheduler.simulation.words import (
     moment_rows,
     outcome_rows,
     series_of,
+    shortly_named,
 )
 
 WIDEST_CHART = 72
 MOST_REASONS = 8
+MOST_HAPPENINGS = 12
 
 
 def show_results(results: Sequence[Result], console: Console, report: str | None) -> None:
     """Print everything that was seen; of several runs what tells them apart."""
+    results = shortly_named(results)
     parts = of_one(results[0], console) if len(results) == 1 else of_several(results)
     for part in parts:
         console.print(part)
@@ -44,10 +48,9 @@ def show_results(results: Sequence[Result], console: Console, report: str | None
 
 def conclusion(results: Sequence[Result]) -> str:
     """What it comes down to."""
-    return "\n".join(
-        f"{result.policy}: {headline(result)}" if len(results) > 1 else headline(result)
-        for result in results
-    )
+    if len(results) == 1:
+        return headline(results[0])
+    return "\n".join(f"{result.policy}: {headline(result)}" for result in results)
 
 
 def of_one(result: Result, console: Console) -> Iterator[RenderableType]:
@@ -57,6 +60,8 @@ def of_one(result: Result, console: Console) -> Iterator[RenderableType]:
     yield Group(heading("Moments below the desired count"), moments(result), lasted)
     if result.policy != NONE:
         yield Group(heading(moves_title(result)), moves(result))
+    if result.happenings:
+        yield Group(heading("What happened"), *happened(result))
     if result.blocked:
         yield Group(heading("Pods that stayed, and why"), blocked(result))
     if result.rounds.total:
@@ -118,6 +123,15 @@ def moves(result: Result) -> RenderableType:
     return table
 
 
+def happened(result: Result) -> Iterator[Text]:
+    """What the workload file had happen to nodes and versions."""
+    for each in result.happenings[:MOST_HAPPENINGS]:
+        yield Text(f"{clock_time(result, each.seconds)}  {each.what}")
+    more = len(result.happenings) - MOST_HAPPENINGS
+    if more > 0:
+        yield Text(f"… and {more:,} more", style="dim")
+
+
 def blocked(result: Result) -> Table:
     """The reasons, those of most pods first."""
     table = plain_table()
@@ -145,7 +159,7 @@ def rests(result: Result) -> Iterator[RenderableType]:
 def of_several(results: Sequence[Result]) -> Iterator[RenderableType]:
     """A column for each run."""
     table = plain_table()
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for result in results:
         table.add_column(Text(result.policy), justify="right", overflow="fold")
     for row in comparison_rows(results):

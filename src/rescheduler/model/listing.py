@@ -85,7 +85,7 @@ class _Json:
         try:
             return _decoder(type).decode(self._raw)
         except msgspec.ValidationError:
-            return msgspec.convert(_without_nulls(self.plain()), type)
+            return msgspec.convert(without_nulls(self.plain()), type)
 
 
 class _Yaml:
@@ -290,9 +290,10 @@ def _in_its_namespace(kind: Kind[Any], obj: Any) -> Any:
     return msgspec.structs.replace(obj, metadata=metadata)
 
 
-def _without_nulls(content: Any) -> Any:
+def without_nulls(content: Any) -> Any:
+    """The same without keys that have no value: to Kubernetes they are not there."""
     if isinstance(content, dict):
-        return {key: _without_nulls(value) for key, value in content.items() if value is not None}
+        return {key: without_nulls(value) for key, value in content.items() if value is not None}
     if isinstance(content, list):
-        return [_without_nulls(value) for value in content]
+        return [without_nulls(value) for value in content]
     return content

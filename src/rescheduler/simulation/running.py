@@ -19,7 +19,6 @@ from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.settings import Policy
 from rescheduler.simulation import time as simulated_time
 from rescheduler.simulation.objects import Json, condition, text_of, with_conditions
-from rescheduler.simulation.scheduling.scheduler import SimulatedScheduler
 from rescheduler.simulation.story import Recorder, Result
 from rescheduler.simulation.story.owners import COUNTING
 from rescheduler.simulation.story.recorder import SERIES
@@ -125,12 +124,7 @@ class _Run:
         self._clock = clock
         self._show = show
         self._is_interrupted = is_interrupted
-        self._world = World(
-            scenario.objects,
-            seed=scenario.seed,
-            start=scenario.start,
-            scheduler=lambda tables: SimulatedScheduler(tables, scenario.seed),
-        )
+        self._world = World(scenario.objects, seed=scenario.seed, start=scenario.start)
         self._recorder = Recorder(clock.seconds, scenario.seconds, scenario.prices)
         self._happened: list[Happening] = []
         self._warnings = Warnings()

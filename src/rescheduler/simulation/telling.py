@@ -70,9 +70,10 @@ def is_extra(pod: Json) -> bool:
 def figures_of(series: Series) -> Figures:
     """A series in a few numbers."""
     if not series:
-        return Figures(0.0, 0.0, 0.0)
-    mean = sum(point.value for point in series) / len(series)
-    return Figures(series[0].value, round(mean, 6), series[-1].value)
+        return Figures(0.0, 0.0, 0.0, 0.0)
+    values = [point.value for point in series]
+    mean = round(sum(values) / len(values), 6)
+    return Figures(values[0], mean, values[-1], max(values))
 
 
 def compared(result: Result) -> Compared:

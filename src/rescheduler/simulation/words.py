@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from pathlib import PurePath
+
+import msgspec
 
 from rescheduler.migration.objects import Mode, Outcome, Phase
 from rescheduler.simulation.story.moves import WITHDRAWN
 from rescheduler.simulation.story.result import Compared, Figures, Moments, Result, Series
 from rescheduler.simulation.story.shortages import Cause
 from rescheduler.simulation.telling import compared
+from rescheduler.simulation.workload.times import DAY
 
 NONE = "none"
 """The name of a run without the rescheduler."""
@@ -24,6 +28,8 @@ TITLES = {
 }
 """The series, in the order in which they are told."""
 FRACTIONS = ("imbalance", "load_deviation")
+PASSING = ("pods_pending", "moves_in_flight", "pods_below_desired", "own_pods_below_desired")
+"""What comes and goes within seconds: its points are peaks, of which no mean can be told."""
 
 EXPLANATIONS = {
     "imbalance": "How far apart the loads of the fullest and the emptiest node are. Load is the "
@@ -79,13 +85,18 @@ def lasting(seconds: float) -> str:
     if seconds < 3600:
         return f"{seconds / 60:.0f} min"
     hours, minutes = divmod(round(seconds / 60), 60)
+    if seconds >= 2 * DAY:
+        days, hours = divmod(round(seconds / 3600), 24)
+        return f"{days} d {hours} h" if hours else f"{days} d"
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
 def clock_time(result: Result, seconds: float) -> str:
-    """The simulated time of day."""
-    moment = datetime.fromisoformat(result.start) + timedelta(seconds=seconds)
-    return moment.strftime("%H:%M")
+    """The simulated time of day; of several days, with the number of the day."""
+    start = datetime.fromisoformat(result.start)
+    moment = start + timedelta(seconds=seconds)
+    day = f"d{(moment.date() - start.date()).days + 1} " if result.seconds > DAY else ""
+    return day + moment.strftime("%H:%M")
 
 
 def camel(name: str) -> str:
@@ -98,6 +109,15 @@ def series_of(result: Result, name: str) -> Series:
     """A series by its name."""
     found: Series = getattr(result, name)
     return found
+
+
+def shortly_named(results: Sequence[Result]) -> list[Result]:
+    """The same, with policies by the names of their files alone where that tells them apart."""
+    long = {result.policy for result in results}
+    short = {name: PurePath(name).name for name in long}
+    if len(results) == 1 or len(set(short.values())) < len(long):
+        return list(results)
+    return [msgspec.structs.replace(each, policy=short[each.policy]) for each in results]
 
 
 def headline(result: Result) -> str:
@@ -113,13 +133,11 @@ def headline(result: Result) -> str:
     )
     if result.policy == NONE:
         return f"{spread} without the rescheduler."
-    return f"{spread}; {pods_moved(result)}, {noticed(result.moments_below_desired)}."
-
-
-def pods_moved(result: Result) -> str:
-    """How many moves were completed."""
     done = result.migrations.by_phase.get(Phase.COMPLETED, 0)
-    return "no pod was moved" if not done else f"{counted(done, 'pod')} moved"
+    moments = result.moments_below_desired
+    if not done and not moments.total:
+        return f"{spread}; no pod was moved."
+    return f"{spread}; {counted(done, 'pod')} moved, {noticed(moments)}."
 
 
 def noticed(moments: Moments) -> str:
@@ -149,8 +167,10 @@ def about(result: Result) -> str:
 
 def development(name: str, figures: Figures) -> str:
     """A series from its start to its end."""
-    first, mean, last = (told(name, value) for value in (figures.first, figures.mean, figures.last))
-    return f"{first} → {last}, on average {mean}"
+    ends = f"{told(name, figures.first)} → {told(name, figures.last)}"
+    if name in PASSING:
+        return f"{ends}, at most {told(name, figures.most)}"
+    return f"{ends}, on average {told(name, figures.mean)}"
 
 
 def how_long(result: Result) -> str:

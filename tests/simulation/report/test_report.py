@@ -35,7 +35,7 @@ def result(policy: str = "policy.yaml", nodes: int = 3) -> Result:
     line: tuple[float | None, ...] = (0.1, None, 0.9)
     loads = {f"node-{number}": line for number in range(nodes)}
     figures = {
-        name: Figures(0.8, 0.5, 0.2)
+        name: Figures(0.8, 0.5, 0.2, 0.8)
         for name in ("imbalance", "loadDeviation", "nodesInUse", "cost", "podsPending")
     }
     return Result(
@@ -155,6 +155,20 @@ def test_several_runs_are_side_by_side_with_a_line_each() -> None:
     assert "The same cluster and the same future, under each policy" in read.words
     lines = [value for _, name, value in read.attributes if value.startswith("line c")]
     assert set(lines) == {"line c0", "line c1"}
+
+
+def test_files_are_told_apart_by_as_little_as_it_takes() -> None:
+    short = Reader(page([result("a/careful.yaml"), result("b/bold.yaml")])).words
+    assert {"careful.yaml", "bold.yaml"} <= set(short)
+    long = Reader(page([result("a/policy.yaml"), result("b/policy.yaml")])).words
+    assert {"a/policy.yaml", "b/policy.yaml"} <= set(long)
+
+
+def test_times_of_several_days_have_their_day() -> None:
+    long = msgspec.structs.replace(result(), seconds=30 * 86_400.0)
+    read = Reader(page([long])).words
+    assert "d8 06:00" in read
+    assert any(each.startswith("30 d from d1 06:00") for each in read)
 
 
 def test_many_nodes_are_shown_by_how_many_are_how_full() -> None:

@@ -27,6 +27,27 @@ def test_times_may_be_written_without_quotes() -> None:
     ("text", "told"),
     [
         ("deploymnts: []", "deploymnts: unknown, did you mean deployments?"),
+        ("start: 6", "start: 6: expected a time of day such as '14:00'"),
+        (
+            "deployments: [{name: Shop/web, replicas: 1}]",
+            "deployments[0].name: 'Shop/web': expected small letters, digits and '-'",
+        ),
+        (
+            "deployments: [{name: a/b, replicas: 1}, {name: a/b, replicas: 2}]",
+            "deployments[1].name: 'a/b': there is another entry of this name",
+        ),
+        (
+            "deployments: [{name: a/b, replicas: 3000000000}]",
+            "deployments[0].replicas: 3000000000: expected at most 100000",
+        ),
+        (
+            "deployments: [{name: a/b, points: {6:00: 1, '06:00': 2}}]",
+            "deployments[0].points: '06:00': there is another count at this time",
+        ),
+        (
+            "rollouts: [{deployment: a/b, at: 1m, every: 1ms}]",
+            "rollouts[0].every: '0.001s': expected 1s or more",
+        ),
         ("start: noon", "start: 'noon': expected a time of day such as '14:00'"),
         (JOB % ("0", "1m", "1"), "jobs[0].pods: 0: expected a whole number, 1 or more"),
         (JOB % ("1", "soon", "1"), "jobs[0].duration: 'soon': expected a duration"),

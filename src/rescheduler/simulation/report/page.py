@@ -17,15 +17,18 @@ from rescheduler.simulation.words import (
     headline,
     lasting,
     leftover_words,
+    shortly_named,
     told,
 )
 
+MOST_HAPPENINGS = 100
 # Nothing may be loaded from anywhere, whatever a name in a cluster may look like.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def page(results: Sequence[Result]) -> str:
     """One run, or several runs of the same future side by side."""
+    results = shortly_named(results)
     main = element("main", *header(results))
     if len(results) > 1:
         main.append(element("h2", "Side by side"))
@@ -36,6 +39,7 @@ def page(results: Sequence[Result]) -> str:
     main.append(element("div", *(plot(name, results) for name in TITLES), class_="plots"))
     for result in results:
         main.extend(each for each in run(result, len(results) > 1) if isinstance(each, Element))
+    main.extend(happenings(results[0]))
     main.append(footer())
     head = element(
         "head",
@@ -118,10 +122,22 @@ def run(result: Result, is_compared: bool) -> Iterator[Child]:
         yield element("h2", f"What was blocked, and why{of_whom}")
         yield tables.blocked(result)
         yield tables.at_rest(result)
-    if result.happenings and not is_compared:
-        yield element("h2", "What happened")
-        rows = [[clock_time(result, each.seconds), each.what] for each in result.happenings[:100]]
-        yield tables.table("Dashed lines in the plots", ["at", "what"], rows)
+    for warning in result.warnings:
+        yield element("p", warning, class_="quiet")
+
+
+def happenings(result: Result) -> Iterator[Element]:
+    """What the future had in store: the same for every run."""
+    if not result.happenings:
+        return
+    yield element("h2", "What happened")
+    rows = [
+        [clock_time(result, each.seconds), each.what]
+        for each in result.happenings[:MOST_HAPPENINGS]
+    ]
+    left_out = len(result.happenings) - len(rows)
+    more = f", and {left_out:,} more that are not listed" if left_out else ""
+    yield tables.table(f"Dashed lines in the plots{more}", ["at", "what"], rows)
 
 
 def footer() -> Element:

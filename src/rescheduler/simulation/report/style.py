@@ -9,9 +9,10 @@ HEATS = 16
 
 _LIGHT_LINES = ("#1d6fb8", "#c2570c", "#2f855a", "#8b3fb0", "#b0325a", "#5b6470")
 _DARK_LINES = ("#6cb2f2", "#f2a061", "#6fcf97", "#c79be8", "#f08aa9", "#aab4c0")
-# From nothing to full: pale, then blue, then a warning.
+# From nothing to full: pale, then blue, then a warning. Nothing differs from the page, which shows
+# where there is no node.
 _LIGHT_HEAT = (
-    (0.0, "#f1f5f9"),
+    (0.0, "#dde5ee"),
     (0.5, "#7fb3d9"),
     (0.78, "#1f6aa5"),
     (0.88, "#e8912d"),
@@ -64,6 +65,7 @@ svg text { fill: var(--quiet); font-size: 11px; font-variant-numeric: tabular-nu
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; min-width: 30rem }
 th, td { text-align: left; padding: .4rem 1.1rem .4rem 0; vertical-align: top;
   border-bottom: 1px solid var(--edge) }
+caption { text-align: left; padding-bottom: .4rem }
 thead th { color: var(--quiet); font-weight: 500; font-size: .85rem }
 tbody th { font-weight: 500 }
 td.number, th.number { text-align: right }

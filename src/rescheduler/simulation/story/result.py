@@ -117,7 +117,9 @@ class Figures(Seen):
 
     first: float
     mean: float
+    """The mean of the points; of what comes and goes within seconds, those are peaks."""
     last: float
+    most: float
 
 
 class Result(Seen):

@@ -4,7 +4,8 @@ Whatever is wrong with the file is raised as a `SettingsError` that names the fi
 value, and what was expected. Whether the cluster has what the file names is the future's business.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rescheduler.errors import SettingsError
@@ -17,6 +18,12 @@ from rescheduler.simulation.workload.file import NodeChoice, ScaledDeployment, W
 from rescheduler.simulation.workload.times import time_of_day, workload_value
 
 EXPECTED_NAME = "expected a name such as 'shop/web'"
+EXPECTED_LETTERS = "expected small letters, digits and '-', as Kubernetes has names"
+# More pods or nodes than these, or things that happen more often, are slips of the finger.
+MOST = 100_000
+LEAST_SECONDS = 1
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 
 
 def read_workload(name: str, data: bytes) -> Workload:
@@ -36,24 +43,32 @@ def checked(workload: Workload) -> Workload:
 
 def problems_of(workload: Workload) -> Iterator[Problem]:
     """What types alone do not tell."""
+    yield from _repeated("deployments", (each.name for each in workload.deployments))
+    yield from _repeated("jobs", (each.name for each in workload.jobs))
     for number, deployment in enumerate(workload.deployments):
         path = f"deployments[{number}]"
         yield from _named(deployment.name, f"{path}.name")
         yield from _scaled(deployment, path)
+        yield from _often(deployment.every, path)
         yield from _amounts(deployment.requests, f"{path}.requests")
     for number, job in enumerate(workload.jobs):
         yield from _named(job.name, f"jobs[{number}].name")
+        yield from _few(job.pods, f"jobs[{number}].pods")
+        yield from _often(job.every, f"jobs[{number}]")
         yield from _amounts(job.requests, f"jobs[{number}].requests")
     for number, rollout in enumerate(workload.rollouts):
         yield from _named(rollout.deployment, f"rollouts[{number}].deployment")
+        yield from _often(rollout.every, f"rollouts[{number}]")
         yield from _amounts(rollout.requests, f"rollouts[{number}].requests")
     for field, choices in (("failures", workload.failures), ("maintenance", workload.maintenance)):
         for number, choice in enumerate(choices):
             yield from _chosen(choice, f"{field}[{number}]")
+            yield from _often(choice.every, f"{field}[{number}]")
     for number, nodes in enumerate(workload.new_nodes):
         path = f"newNodes[{number}]"
         if bool(nodes.like) == bool(nodes.allocatable):
             yield Problem(path, "expected one of like and allocatable")
+        yield from _few(nodes.count, f"{path}.count")
         yield from _amounts(nodes.allocatable, f"{path}.allocatable")
 
 
@@ -67,6 +82,27 @@ def _named(name: str, path: str) -> Iterator[Problem]:
     namespace, _, own = name.partition("/")
     if not namespace or not own or "/" in own:
         yield Problem(path, EXPECTED_NAME, name)
+    elif not _NAME.fullmatch(namespace) or not _NAME.fullmatch(own):
+        yield Problem(path, EXPECTED_LETTERS, name)
+
+
+def _repeated(field: str, names: Iterable[str]) -> Iterator[Problem]:
+    """Two entries for the same thing would undo each other's work."""
+    seen = set()
+    for number, name in enumerate(names):
+        if name in seen:
+            yield Problem(f"{field}[{number}].name", "there is another entry of this name", name)
+        seen.add(name)
+
+
+def _few(count: int, path: str) -> Iterator[Problem]:
+    if count > MOST:
+        yield Problem(path, f"expected at most {MOST}", count)
+
+
+def _often(seconds: float | None, path: str) -> Iterator[Problem]:
+    if seconds is not None and seconds < LEAST_SECONDS:
+        yield Problem(f"{path}.every", f"expected {LEAST_SECONDS}s or more", f"{seconds:g}s")
 
 
 def _scaled(deployment: ScaledDeployment, path: str) -> Iterator[Problem]:
@@ -76,11 +112,27 @@ def _scaled(deployment: ScaledDeployment, path: str) -> Iterator[Problem]:
         yield Problem(path, "expected one of curve, points and replicas")
     if curve is not None and curve.low > curve.high:
         yield Problem(f"{path}.curve.low", f"expected no more than high ({curve.high})", curve.low)
+    for place, count in _counts(deployment, path):
+        yield from _few(count, place)
+    times = set()
     for moment in points:
         try:
-            time_of_day(moment)
+            at = time_of_day(moment)
         except ValueError as error:
             yield Problem(f"{path}.points", str(error), moment)
+            continue
+        if at in times:
+            yield Problem(f"{path}.points", "there is another count at this time", moment)
+        times.add(at)
+
+
+def _counts(deployment: ScaledDeployment, path: str) -> Iterator[tuple[str, int]]:
+    if deployment.curve is not None:
+        yield f"{path}.curve.high", deployment.curve.high
+    if deployment.replicas is not None:
+        yield f"{path}.replicas", deployment.replicas
+    for moment, count in deployment.points.items():
+        yield step(f"{path}.points", moment), count
 
 
 def _chosen(choice: NodeChoice, path: str) -> Iterator[Problem]:

@@ -33,8 +33,9 @@ def time_of_day(value: object) -> TimeOfDay:
     """A time of day from its text.
 
     YAML takes 14:00 without quotes for a number, to base sixty; so hours and minutes are meant.
+    But not before 1:00: what is less than sixty was written as a mere number.
     """
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 60:
         value = f"{value // 60:02}:{value % 60:02}"
     match = _TIME.fullmatch(value) if isinstance(value, str) else None
     if match is None:
@@ -44,7 +45,7 @@ def time_of_day(value: object) -> TimeOfDay:
 
 def moment_of(value: object) -> Moment:
     """A moment from its text."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < DAY // 60:
+    if isinstance(value, int) and not isinstance(value, bool) and 60 <= value < DAY // 60:
         return Moment(f"{value // 60:02}:{value % 60:02}")
     try:
         if not isinstance(value, str):
