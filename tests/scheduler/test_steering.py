@@ -23,7 +23,7 @@ from tests.migration.support import (
     node_of,
     other_node,
 )
-from tests.scheduler.serving import CONFIGURATIONS, serving_on, wait_until_asked
+from tests.scheduler.serving import CONFIGURATIONS, serving_on, times_asked, wait_until_asked
 from tests.scheduler.support import OURS
 
 STEERED_BY = "rescheduler.dev/steered-by"
@@ -159,10 +159,7 @@ async def test_one_pod_is_steered_for_each_migration_whoever_else_is_made(
         await asyncio.to_thread(wait_until_asked, corner)
         (status,) = await corner.finished(corner.migrate(old, target, mode="Evict"))
         await asyncio.to_thread(corner.wait_ready, "web", 8)
-    steered = [
-        pod for pod in corner.pods("web") if STEERED_BY in pod["metadata"].get("annotations", {})
-    ]
-    assert len(steered) == 1, status
+    assert len(steered_in(corner)) == 1, status
     assert status["steered"], status
     assert corner.leftovers() == []
 
@@ -240,3 +237,72 @@ async def test_a_wish_is_added_to_those_that_a_pod_has(corner: Corner, tmp_path:
     ]
     assert [each["weight"] for each in wishes] == [1, 100, 50]
     assert corner.leftovers() == []
+
+
+async def test_two_replacements_that_a_quota_refuses_at_first_each_get_to_their_target(
+    corner: Corner, tmp_path: Path
+) -> None:
+    """Both look the same, and both are shown to the webhook again whenever they are tried."""
+    nodes = corner.add_nodes("a", "b", "c", "d")
+    moved = corner.deploy("web", 4, strategy={"type": "Recreate"})[:2]
+    targets = [next(name for name in nodes if name != node_of(each)) for each in moved]
+    async with (
+        serving_on(corner.cluster, tmp_path, webhook=True),
+        controller_on(corner.cluster, QUICK_OPTIONS),
+    ):
+        await asyncio.to_thread(wait_until_asked, corner)
+        before = times_asked(corner.cluster)
+        apply(corner.cluster, quota(corner, 2))
+        migrations = [
+            corner.migrate(each, target, mode="Evict")
+            for each, target in zip(moved, targets, strict=True)
+        ]
+        # Its controller waits twice as long each time: the next is long after the last.
+        await corner.until(lambda: times_asked(corner.cluster) >= before + 4, "they are refused")
+        corner.outside.patch(
+            corner.path("resourcequotas", "few"), {"spec": quota(corner, 4)["spec"]}
+        )
+        statuses = await corner.finished(*migrations, timeout=90)
+        await asyncio.to_thread(corner.wait_ready, "web", 4)
+    outcomes = [(each["outcome"], each["steered"], each["newNode"]) for each in statuses]
+    assert outcomes == [("Landed", True, target) for target in targets], statuses
+    assert corner.leftovers() == []
+
+
+def quota(corner: Corner, pods: int) -> JsonObject:
+    """A limit on the number of pods."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "few", "namespace": corner.namespace},
+        "spec": {"hard": {"pods": str(pods)}},
+    }
+
+
+async def test_a_replacement_keeps_its_place_when_the_webhook_is_replaced_meanwhile(
+    corner: Corner, tmp_path: Path
+) -> None:
+    """Who comes second finds it by its mark, and steers no other pod for the same migration."""
+    corner.add_nodes("a", "b")
+    pods = corner.deploy("web", 2, strategy={"type": "Recreate"})
+    old, target = pods[0], other_node(corner, pods[0])
+    async with controller_on(corner.cluster, QUICK_OPTIONS):
+        async with serving_on(corner.cluster, tmp_path / "first", webhook=True):
+            await asyncio.to_thread(wait_until_asked, corner)
+            migration = corner.migrate(old, target, mode="Evict")
+            await corner.until(lambda: steered_in(corner), "it is steered")
+        async with serving_on(corner.cluster, tmp_path / "second", webhook=True):
+            await asyncio.to_thread(wait_until_asked, corner)
+            corner.outside.patch(corner.path("deployments", "web"), {"spec": {"replicas": 5}})
+            (status,) = await corner.finished(migration)
+            await asyncio.to_thread(corner.wait_ready, "web", 5)
+    assert (status["outcome"], status["steered"]) == ("Landed", True), status
+    assert len(steered_in(corner)) == 1
+    assert corner.leftovers() == []
+
+
+def steered_in(corner: Corner) -> list[JsonObject]:
+    """The pods that carry the mark of having been steered."""
+    return [
+        each for each in corner.pods("web") if STEERED_BY in each["metadata"].get("annotations", {})
+    ]

@@ -1,7 +1,7 @@
 """Migrations under way, as the scheduler side sees them: who waits for a pod, and for room.
 
 Each migration gets one pod. Once that pod exists its mark shows whose it is; until a watch has
-shown it, the place is reserved for a few seconds, so that two pods made in the same moment are
+shown it, the place is reserved for a moment, so that two pods made in the same moment are
 not both taken for it.
 """
 
@@ -19,9 +19,10 @@ from rescheduler.model.cluster import ClusterTables
 from rescheduler.scheduler.planned import Promise
 from rescheduler.scheduler.steering import may_be_steered, waits_for_replacement
 
-# Longer than a watch takes to show a pod. A pod that was refused after all, by quota perhaps, may
-# be made anew later than that, and is steered again.
-RESERVED_SECONDS = 2.0
+# Longer than a watch takes to show a pod, as a rule. Not by much: a pod that is refused after all,
+# by a quota perhaps, is tried again within a second, and must be steered again. If two pods are
+# taken for one migration, the worst is that both would like its target.
+RESERVED_SECONDS = 0.25
 
 Amounts = Mapping[str, int]
 
