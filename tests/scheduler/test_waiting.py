@@ -24,7 +24,7 @@ from rescheduler.migration.pods import MovingPod, PodMeta
 from rescheduler.model.cluster import ClusterTables
 from rescheduler.model.objects import Labels, OwnerReference
 from rescheduler.scheduler.admission import Admission
-from rescheduler.scheduler.waiting import RESERVED_SECONDS, WaitingMigrations
+from rescheduler.scheduler.waiting import WaitingMigrations
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 700_000, tzinfo=UTC)
 HASH = "pod-template-hash"
@@ -105,7 +105,7 @@ def test_a_replacement_that_was_refused_and_is_made_later_is_steered_again(shown
     shown.migration(evicting("one"))
     assert shown.found_for(new_pod()) == "one"
     assert shown.found_for(new_pod()) is None
-    shown.time += RESERVED_SECONDS
+    shown.time += 0.5
     assert shown.found_for(new_pod()) == "one"
 
 

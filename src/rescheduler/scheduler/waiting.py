@@ -19,9 +19,9 @@ from rescheduler.model.cluster import ClusterTables
 from rescheduler.scheduler.planned import Promise
 from rescheduler.scheduler.steering import may_be_steered, waits_for_replacement
 
-# Longer than a watch takes to show a pod, as a rule. Not by much: a pod that is refused after all,
-# by a quota perhaps, is tried again within a second, and must be steered again. If two pods are
-# taken for one migration, the worst is that both would like its target.
+# Longer than a watch takes to show a pod, as a rule. Not by much: one that is refused after all, by
+# a quota perhaps, is soon tried again and should be steered again. If two pods are taken for one
+# migration, the worst is that both would like its target.
 RESERVED_SECONDS = 0.25
 
 Amounts = Mapping[str, int]
