@@ -1,6 +1,9 @@
 """The commands that move pods, as people start them."""
 
 import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -199,3 +202,28 @@ def test_a_missing_crd_is_told_with_the_way_to_install_it(
         error = capfd.readouterr().err
         assert "rescheduler crds | kubectl apply -f -" in error
         assert "Traceback" not in error
+
+
+def test_run_can_be_stopped_while_the_server_does_not_answer(
+    corner: Corner, tmp_path: Path
+) -> None:
+    """It listens, but never says anything."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(
+            corner.cluster.kubeconfig.read_text().replace(corner.cluster.server, address)
+        )
+        log = tmp_path / "log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [Path(sys.executable).with_name("rescheduler"), "run", "--kubeconfig", kubeconfig],
+                stderr=output,
+            )
+        try:
+            wait_until(lambda: "Started" in log.read_text(), 30, "it has started")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(15) == 0
+        finally:
+            process.kill()
+            process.wait()

@@ -93,7 +93,6 @@ class Program:
         beside = [asyncio.create_task(companion.run()) for companion in self._companions]
         stopping = asyncio.create_task(self._stopping.wait())
         try:
-            await self.store.synced()
             watched = {*tasks, *beside, stopping}
             await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
             for task in (*tasks, *beside):
@@ -110,6 +109,7 @@ class Program:
         self.controller.stop()
         if not self._dry_run:
             tasks[-1].cancel()
+        if self.controller.is_running:
             with suppress(TimeoutError):
                 async with asyncio.timeout(STOP_SECONDS):
                     await asyncio.gather(tasks[0], return_exceptions=True)

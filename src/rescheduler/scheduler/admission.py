@@ -16,7 +16,7 @@ import msgspec
 
 from rescheduler.model.objects import Part
 from rescheduler.scheduler.protocol import BadRequest, question
-from rescheduler.scheduler.steering import NOTHING, NewPodMeta, steering_patch
+from rescheduler.scheduler.steering import Affinity, NewPodMeta, steering_patch
 from rescheduler.scheduler.waiting import WaitingMigrations
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ API_VERSION = "admission.k8s.io/v1"
 class NewPodSpec(Part):
     """What a new pod says about its place, as it came: it is only added to."""
 
-    affinity: msgspec.Raw = NOTHING
+    affinity: Affinity | None = None
 
 
 class NewPod(Part):

@@ -8,8 +8,6 @@ A wish and not a need: if the target has filled up meanwhile, the pod still find
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from rescheduler.labels import MIGRATION_ID
 from rescheduler.migration import marks, progress
 from rescheduler.migration.eviction import has_its_part
@@ -19,9 +17,9 @@ from rescheduler.migration.pods import PodMeta
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 NODE_NAME = "metadata.name"
 TO_TARGET, FROM_SOURCE = 100, 50
-NOTHING = msgspec.Raw(b"null")
 
 Body = dict[str, Any]
+Affinity = dict[str, Body | None]
 
 
 class NewPodMeta(PodMeta):
@@ -62,7 +60,7 @@ def was_there_before(pod: PodMeta, migration: Migration) -> bool:
 
 
 def steering_patch(
-    pod: PodMeta, affinity: msgspec.Raw, migration: Migration, now: datetime
+    pod: PodMeta, affinity: Affinity | None, migration: Migration, now: datetime
 ) -> list[Body]:
     """A JSON patch that marks a pod as the replacement and gives it its wishes."""
     marked = marks.steering(migration, now)["metadata"]
@@ -79,12 +77,12 @@ def added(path: str, value: Body) -> Body:
     return {"op": "add", "path": path, "value": value}
 
 
-def with_wishes(affinity: msgspec.Raw, migration: Migration) -> Body:
+def with_wishes(affinity: Affinity | None, migration: Migration) -> Body:
     """A pod's affinity with ours beside what it prefers itself."""
-    made: Body = msgspec.json.decode(affinity) or {}
-    for_nodes = made["nodeAffinity"] = made.get("nodeAffinity") or {}
-    for_nodes[PREFERRED] = [*(for_nodes.get(PREFERRED) or []), *wishes(migration)]
-    return made
+    own = affinity or {}
+    for_nodes = own.get("nodeAffinity") or {}
+    preferred = [*(for_nodes.get(PREFERRED) or []), *wishes(migration)]
+    return {**own, "nodeAffinity": {**for_nodes, PREFERRED: preferred}}
 
 
 def wishes(migration: Migration) -> list[Body]:
