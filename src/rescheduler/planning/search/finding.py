@@ -21,6 +21,8 @@ _MOST_PAIRS, _MOST_PAIRS_FOR_LOAD = 6_000_000, 200_000
 _CELL_TURNS_PER_SECOND, _CELL_TURNS_FOR_LOAD = 1_000_000, 60_000
 _MOST_TURNS_PER_SECOND, _MOST_TURNS_FOR_LOAD = 400, 240
 _TRIALS_PER_SECOND = 240
+# A handful of pods has been looked at from all sides after so many turns.
+_TURNS_PER_CELL = 100
 
 
 def find_steps(problem: Problem, out_of_time: Callable[[], bool]) -> list[Step]:
@@ -65,5 +67,6 @@ def _turns(problem: Problem) -> int:
     pace, most = _CELL_TURNS_FOR_LOAD, _MOST_TURNS_FOR_LOAD
     if _is_rough(problem):
         pace, most = _CELL_TURNS_PER_SECOND, _MOST_TURNS_PER_SECOND
-    per_second = min(most, pace // max(len(problem.cells), 1))
-    return int(problem.policy.planning_timeout_seconds * per_second)
+    cells = len(problem.cells)
+    per_second = min(most, pace // max(cells, 1))
+    return min(int(problem.policy.planning_timeout_seconds * per_second), _TURNS_PER_CELL * cells)
