@@ -5,7 +5,15 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from rescheduler.migration import marks
-from rescheduler.migration.actions import Ask, DeletePod, Forget, PatchPod, Record, Wait
+from rescheduler.migration.actions import (
+    Ask,
+    DeleteBudget,
+    DeletePod,
+    Forget,
+    PatchPod,
+    Record,
+    Wait,
+)
 from rescheduler.migration.history import moves_in_flight, past_moves
 from rescheduler.migration.limits import Flight, next_to_start, no_place
 from rescheduler.migration.machine import decide
@@ -25,6 +33,7 @@ from rescheduler.migration.observation import Answers, EvictionAnswer, Observati
 from rescheduler.migration.pods import MovingPod, PlacedSpec, PodCondition, PodMeta, PodProgress
 from rescheduler.model.objects import Condition, Node, ObjectMeta, OwnerReference
 from rescheduler.model.objects.nodes import NodeStatus
+from rescheduler.model.objects.workloads import BudgetStatus, PodDisruptionBudget
 from rescheduler.settings import Limit, MigrationOptions
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -125,6 +134,21 @@ def test_undoing_restores_the_pod_before_it_ends() -> None:
     action = decide(seen(of))
     assert isinstance(action, Record)
     assert (action.status.phase, action.status.message) == (Phase.FAILED, "because")
+
+
+def test_a_temporary_budget_that_a_broken_off_eviction_used_up_is_made_anew() -> None:
+    of = in_progress(step=Step.EVICTING)
+    marked = pod(labels=marks.labels_of(of, marks.IN_PROGRESS))
+    refused = Answers(eviction=EvictionAnswer(False, by_budget=True, text="budget db"))
+    own = PodDisruptionBudget(
+        ObjectMeta(name="own", namespace="shop", uid="b"),
+        status=BudgetStatus(observed_generation=1, disrupted_pods={"db-0": "2026-01-01T00:00:00Z"}),
+    )
+    action = decide(seen(of, old=marked, own_budget=own, answers=refused))
+    assert action == DeleteBudget("delete-budget", "shop/own", "b")
+    used_by_another = msgspec.structs.replace(own, status=BudgetStatus(observed_generation=1))
+    action = decide(seen(of, old=marked, own_budget=used_by_another, answers=refused))
+    assert isinstance(action, Wait)
 
 
 def test_an_undoing_never_deletes_a_pod_that_has_a_controller() -> None:

@@ -379,3 +379,11 @@ def test_planning_finds_the_same_answers(
         (each.blocker, each.pod.rpartition("/")[2]) for each in renamed_plan.blocked
     }
     assert renamed_blockers == {(blocker, anonymizer.name(pod)) for blocker, pod in blockers}
+
+
+def test_pods_that_a_budget_has_let_go_are_renamed_like_all_others() -> None:
+    made = budget("shop/db", max_unavailable=1, allowed=0)
+    made["status"]["disruptedPods"] = {"db-secret-0": "2025-01-01T00:00:00Z"}
+    anonymizer = Anonymizer(b"salt")
+    renamed = anonymizer.anonymized(made)["status"]["disruptedPods"]
+    assert list(renamed) == [anonymizer.name("db-secret-0")]

@@ -73,8 +73,20 @@ def evict(o: Observation, old: MovingPod) -> Action:
     if answer is None:
         return Ask(Question.EVICTION)
     if not answer.is_allowed:
-        return wait_or_fail(o, answer.text)
+        return start_budget_anew(o, old) or wait_or_fail(o, answer.text)
     return EvictPod("evict", old, grace_of(old))
+
+
+def start_budget_anew(o: Observation, old: MovingPod) -> Action | None:
+    """Delete our own budget if an eviction that was cut off has used it up.
+
+    The server counts a pod as let go before it deletes it. If whoever asked dies in between, the
+    pod stays, and a budget forgets it only after two minutes.
+    """
+    budget = o.own_budget
+    if budget is None or old.metadata.name not in budget.status.disrupted_pods:
+        return None
+    return DeleteBudget("delete-budget", budget.metadata.key, budget.metadata.uid)
 
 
 def grace_of(pod: MovingPod) -> int:

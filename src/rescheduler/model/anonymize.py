@@ -79,7 +79,8 @@ _KEPT_FIELDS = frozenset(
 )
 # Fields with a word of Kubernetes' own, unless someone added one: those of others have a domain.
 _WORD_FIELDS = frozenset(("reason", "status", "type"))
-_LABEL_FIELDS = frozenset(("annotations", "labels", "matchLabels", "nodeSelector"))
+# Fields whose keys are names as well.
+_LABEL_FIELDS = frozenset(("annotations", "disruptedPods", "labels", "matchLabels", "nodeSelector"))
 
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
 _WORD = re.compile(r"[A-Z][A-Za-z]*", re.ASCII)

@@ -36,6 +36,8 @@ class BudgetStatus(Part):
     desired_healthy: Int32 = 0
     expected_pods: Int32 = 0
     observed_generation: Int64 = 0
+    disrupted_pods: dict[str, str] = {}
+    """Pods that were let go and have not been seen to go yet, and since when."""
 
 
 class PodDisruptionBudget(Part):
