@@ -105,7 +105,7 @@ def test_a_replacement_that_was_refused_and_is_made_later_is_steered_again(shown
     shown.migration(evicting("one"))
     assert shown.found_for(new_pod()) == "one"
     assert shown.found_for(new_pod()) is None
-    shown.time += 0.5
+    shown.time += 3.5
     assert shown.found_for(new_pod()) == "one"
 
 

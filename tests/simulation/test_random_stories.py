@@ -10,7 +10,7 @@ import pytest
 from tests.simulation.random_stories import Story, told
 
 SEED = os.environ.get("SEED")
-STORIES = int(os.environ.get("STORIES", "150"))
+STORIES = int(os.environ.get("STORIES", "200"))
 CHUNK = 25
 SEEDS = [int(SEED)] if SEED else list(range(STORIES))
 

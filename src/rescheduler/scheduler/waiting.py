@@ -19,10 +19,10 @@ from rescheduler.model.cluster import ClusterTables
 from rescheduler.scheduler.planned import Promise
 from rescheduler.scheduler.steering import may_be_steered, waits_for_replacement
 
-# Longer than a watch takes to show a pod, as a rule. Not by much: one that is refused after all, by
-# a quota perhaps, is soon tried again and should be steered again. If two pods are taken for one
-# migration, the worst is that both would like its target.
-RESERVED_SECONDS = 0.25
+# Longer than a watch takes to show a pod, also on a busy machine: one pod is steered for each
+# migration. One that is refused after all, by a quota perhaps, and made again later than that, is
+# steered again.
+RESERVED_SECONDS = 3.0
 
 Amounts = Mapping[str, int]
 
