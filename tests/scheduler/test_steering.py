@@ -183,6 +183,32 @@ async def test_the_extender_alone_brings_a_replacement_to_its_target(
     assert corner.leftovers() == []
 
 
+async def test_a_migration_deleted_while_its_replacement_is_steered_leaves_no_mark(
+    corner: Corner, tmp_path: Path
+) -> None:
+    corner.add_nodes("a", "b")
+    (old,) = corner.deploy("web", 1, strategy={"type": "Recreate"})
+    asked: list[str] = []
+
+    def delete(point: str, key: str) -> None:
+        if point == "before-landing":
+            asked.append(key)
+            corner.outside.delete(corner.path("migrations", key.partition("/")[2]))
+
+    async with (
+        serving_on(corner.cluster, tmp_path, webhook=True),
+        controller_on(corner.cluster, QUICK_OPTIONS, delete),
+    ):
+        await asyncio.to_thread(wait_until_asked, corner)
+        corner.migrate(old, other_node(corner, old), mode="Evict")
+        await corner.until(lambda: asked and not corner.all("migrations"), "it was deleted")
+        await asyncio.to_thread(corner.wait_ready, "web", 1)
+        await corner.until(lambda: not corner.leftovers(), "no mark is left")
+    (new,) = corner.pods("web")
+    assert ID not in new["metadata"]["labels"]
+    assert STEERED_BY not in new["metadata"].get("annotations", {})
+
+
 async def test_without_webhook_and_extender_a_move_is_marked_as_unsteered(corner: Corner) -> None:
     corner.add_nodes("a", "b")
     (old,) = corner.deploy("web", 1, strategy={"type": "Recreate"})
