@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.clusters import large_snapshot
 from benchmarks.figures import Figure, report, resident_megabytes
-from rescheduler.planning.feasibility.judge import Judge
+from rescheduler.planning.feasibility.checker import FeasibilityChecker
 
 NODES, PODS, TEMPLATES = 5_000, 150_000, 5_000
 MOVES = 200
@@ -17,7 +17,7 @@ def main() -> None:
     templates = range(len(snapshot.templates))
     before = resident_megabytes()
     start = time.perf_counter()
-    judge = Judge(snapshot)
+    judge = FeasibilityChecker(snapshot)
     for template in templates:
         judge.accepted(template)
     seconds = time.perf_counter() - start
@@ -31,7 +31,7 @@ def main() -> None:
     )
 
 
-def slowest_move(judge: Judge) -> float:
+def slowest_move(judge: FeasibilityChecker) -> float:
     """The 95th percentile of the time until every answer is right again after a move."""
     chance = np.random.default_rng(1)
     pods = chance.choice(np.flatnonzero(judge.snapshot.pods.placed), MOVES, replace=False)

@@ -5,17 +5,17 @@ import time
 from collections import Counter
 
 from benchmarks.figures import Figure, report
+from rescheduler.controller.migration_controller import MigrationController
+from rescheduler.controller.migration_watches import MigrationWatches
+from rescheduler.kube.api_server import Answer
 from rescheduler.kube.authentication import Secret, fixed
 from rescheduler.kube.client import Client, ClientSettings
 from rescheduler.kube.credentials import Credentials
-from rescheduler.kube.port import Answer
-from rescheduler.kube.requests import Request
-from rescheduler.kube.store import LiveStore
-from rescheduler.migration.controller import Controller
+from rescheduler.kube.live_store import LiveStore
+from rescheduler.kube.request import Request
 from rescheduler.migration.crd import CRD
-from rescheduler.migration.requests import migration_body, request
-from rescheduler.migration.watching import Watching
-from rescheduler.model.cluster import ClusterTables
+from rescheduler.migration.migration_requests import migration_body, request
+from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.settings import MigrationOptions
 from testcluster import TestCluster
 from testcluster.applying import apply
@@ -77,7 +77,7 @@ def is_served(cluster: TestCluster) -> bool:
         return False
 
 
-async def all_finished(watching: Watching) -> None:
+async def all_finished(watching: MigrationWatches) -> None:
     """Return when every migration has finished."""
     deadline = time.perf_counter() + LONGEST_SECONDS
     while sum(each.is_finished for each in watching.all_migrations()) < COUNT:
@@ -96,8 +96,8 @@ async def measure(cluster: TestCluster, pods: list[JsonObject]) -> None:
         tables = ClusterTables()
         store = LiveStore(server, tables)
         store.start()
-        watching = Watching(server, store, tables)
-        running = asyncio.create_task(Controller(server, watching, options).run())
+        watching = MigrationWatches(server, store, tables)
+        running = asyncio.create_task(MigrationController(server, watching, options).run())
         await store.synced()
         await watching.synced()
         server.calls.clear()

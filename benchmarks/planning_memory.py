@@ -12,8 +12,8 @@ from benchmarks.figures import Figure, peak_megabytes, report
 from benchmarks.reading import NODES, PODS, kubeconfig_for, replayed_cluster
 from rescheduler.kube.client import Client
 from rescheduler.kube.credentials import load_credentials
-from rescheduler.kube.store import LiveStore
-from rescheduler.model.cluster import ClusterTables
+from rescheduler.kube.live_store import LiveStore
+from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.planning.planner import make_plan
 from rescheduler.settings import Policy
 

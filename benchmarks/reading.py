@@ -16,12 +16,12 @@ import msgspec
 from benchmarks.figures import Figure, median_seconds, peak_megabytes, report
 from rescheduler.kube.client import Client
 from rescheduler.kube.credentials import load_credentials
-from rescheduler.kube.events import Modified, event_decoder_of
 from rescheduler.kube.listwatch import ListWatch
-from rescheduler.model.cluster import ClusterTables
+from rescheduler.kube.watch_events import Modified, event_decoder_of
 from rescheduler.model.kinds import POD
 from rescheduler.model.objects import Pod
-from rescheduler.model.tables import Table
+from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.model.tables.tables import Table
 
 NODES, PODS = 5_000, 150_000
 

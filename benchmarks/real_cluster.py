@@ -9,8 +9,8 @@ from pathlib import Path
 from benchmarks.figures import Figure, peak_megabytes, report
 from rescheduler.kube.client import Client
 from rescheduler.kube.credentials import load_credentials
-from rescheduler.kube.store import LiveStore
-from rescheduler.model.cluster import ClusterTables
+from rescheduler.kube.live_store import LiveStore
+from rescheduler.model.tables.cluster_tables import ClusterTables
 
 NODES, PODS = 1_000, 30_000
 

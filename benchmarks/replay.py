@@ -14,8 +14,8 @@ import msgspec
 from aiohttp import web
 
 from benchmarks.clusters import mind_neighbours
-from rescheduler.migration.objects import MIGRATION, Mode, Phase, Step
-from rescheduler.migration.requests import migration_body
+from rescheduler.migration.migration_object import MIGRATION, Mode, Phase, Step
+from rescheduler.migration.migration_requests import migration_body
 from rescheduler.model.kinds import KINDS, POD
 from testcluster.client import JsonObject
 from testcluster.large import generate_large_cluster

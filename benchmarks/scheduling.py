@@ -10,9 +10,9 @@ import numpy as np
 
 from benchmarks.clusters import mind_neighbours
 from benchmarks.figures import Figure, report, times_of
-from rescheduler.model.cluster import ClusterTables
 from rescheduler.model.kinds import KIND_BY_NAME, NODE
-from rescheduler.simulation.scheduling.scheduler import SimulatedScheduler
+from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.simulation.cluster.scheduler.scheduler import SimulatedScheduler
 from testcluster.client import JsonObject
 from testcluster.large import generate_large_cluster
 

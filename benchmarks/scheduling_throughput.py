@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure
+from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.client import Client
 from rescheduler.kube.credentials import load_credentials
 from rescheduler.kube.listwatch import ListWatch, WatchSettings
-from rescheduler.kube.pacing import Backoff
 from rescheduler.migration.crd import CRD
-from rescheduler.model.tables import Change, PodTable
+from rescheduler.model.tables.tables import PodTable, TableChange
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import namespace, node, pod
@@ -75,7 +75,7 @@ async def watch_placing(client: Client, namespace: str) -> float:
     placed: dict[str, float] = {}
     all_placed = asyncio.Event()
 
-    def see(change: Change) -> None:
+    def see(change: TableChange) -> None:
         if change.key.startswith(f"{namespace}/") and pods.is_placed(change.key):
             placed.setdefault(change.key, time.perf_counter())
         if len(placed) == POD_COUNT:

@@ -7,7 +7,9 @@ from random import Random
 
 from benchmarks.figures import Figure, peak_megabytes, report, times_of
 from rescheduler.settings import Policy, Seconds
-from rescheduler.simulation.generated import (
+from rescheduler.simulation.results import Result
+from rescheduler.simulation.scenario import Workload, timeline_of
+from rescheduler.simulation.scenario.example_cluster import (
     App,
     JsonObject,
     deployment,
@@ -15,12 +17,10 @@ from rescheduler.simulation.generated import (
     pod_spec,
     replica_set,
 )
-from rescheduler.simulation.running import Scenario, Tried, simulate
-from rescheduler.simulation.story import Result
-from rescheduler.simulation.workload import Workload, future_of
-from rescheduler.simulation.workload.bodies import namespace_body, node_body
-from rescheduler.simulation.workload.file import Curve, NewNodes, ScaledDeployment
-from rescheduler.simulation.workload.times import Moment, TimeOfDay
+from rescheduler.simulation.scenario.object_builders import namespace_body, node_body
+from rescheduler.simulation.scenario.times import Moment, TimeOfDay
+from rescheduler.simulation.scenario.workload_fields import Curve, NewNodes, ScaledDeployment
+from rescheduler.simulation.simulation import Scenario, Tried, simulate
 
 NODES, APPS, REPLICAS = 1_000, 500, 40
 PODS = APPS * REPLICAS
@@ -45,7 +45,7 @@ def main() -> None:
     ]
     objects = list(cluster(apps, random))
     workload = Workload(deployments=tuple(scaled(app, random) for app in apps))
-    future = future_of(workload, objects, seed=1, seconds=hours * 3600)
+    future = timeline_of(workload, objects, seed=1, seconds=hours * 3600)
     scenario = Scenario(objects, future, START, workload.start, hours * 3600, seed=1)
     name = f"simulating {hours:g} hours, {NODES:,} nodes, {PODS:,} pods"
     figures = [Figure(f"{name}: changes of replica counts", len(future), "")]

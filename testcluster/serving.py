@@ -14,7 +14,7 @@ from urllib.error import URLError
 
 import yaml
 
-from rescheduler.scheduler.certificates import Bundle, new_bundle
+from rescheduler.extender.tls.certificates import Bundle, new_bundle
 from testcluster.client import JsonObject
 from testcluster.ports import pick_ports
 from testcluster.waiting import wait_until

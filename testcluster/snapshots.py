@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from rescheduler.model.cluster import ClusterTables
 from rescheduler.model.kinds import KIND_BY_NAME
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.tables.cluster_tables import ClusterTables
 from testcluster.client import JsonObject
 
 

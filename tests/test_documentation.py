@@ -8,15 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from rescheduler.files.policy_file import read_policy
 from rescheduler.planning.strategies import STRATEGIES
-from rescheduler.settings import (
-    Arguments,
-    Options,
-    Seconds,
-    SecondsOrZero,
-    StrategyName,
-    read_policy,
-)
+from rescheduler.settings import Arguments, Options, Seconds, SecondsOrZero, StrategyName
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

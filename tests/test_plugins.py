@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from rescheduler.errors import SettingsError
+from rescheduler.files.policy_file import read_policy
 from rescheduler.plugins import installed_strategies
-from rescheduler.settings import read_policy
 from tests.plugin_site import Site
 
 PACKING = """

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.errors import SettingsError
+from rescheduler.files.policy_file import read_policy
 from rescheduler.model.objects import LabelSelector
 from rescheduler.model.selectors import selects
 from rescheduler.settings import (
@@ -20,7 +21,6 @@ from rescheduler.settings import (
     ScoreWeights,
     limit_of,
     node_label_of,
-    read_policy,
     seconds_of,
     seconds_or_zero_of,
 )

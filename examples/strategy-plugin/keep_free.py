@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rescheduler.planning.load import CPU_ROW
+from rescheduler.planning.node_load import CPU_ROW
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.settings import NodeLabel, Options, Percent
 

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 import yaml
 
-from rescheduler.cli.plan import once_over
-from rescheduler.model.listing import read_cluster
-from rescheduler.planning.circumstances import Circumstances
+from rescheduler.cli.commands.plan import once_over
+from rescheduler.files.cluster_file import read_cluster
+from rescheduler.files.policy_file import read_policy
+from rescheduler.planning.context import PlanningContext
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import make_plan
-from rescheduler.settings import read_policy
 from testcluster import TestCluster
 from testcluster.builders import node, pod
 from tests.cli.conftest import Result, Start
@@ -53,7 +53,7 @@ def test_the_example_has_what_it_promises() -> None:
 def test_json_is_the_plan_itself(command: Command) -> None:
     result = command("plan", "-s", CLUSTER, "-p", POLICY, "-o", "json")
     snapshot = read_cluster([("x", CLUSTER.read_bytes())])
-    now = Circumstances(now=time.time())
+    now = PlanningContext(now=time.time())
     expected = make_plan(snapshot, read_policy("x", POLICY.read_bytes()), now)
     assert msgspec.json.decode(result.out, type=Plan) == expected
     content = json.loads(result.out)

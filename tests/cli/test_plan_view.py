@@ -6,17 +6,17 @@ import re
 import pytest
 from rich.console import Console
 
-from rescheduler.cli.charts import MOST_BARS, bucket_counts, short_names
-from rescheduler.cli.moves_view import MOST_MOVES
-from rescheduler.cli.plan_view import show_plan
-from rescheduler.planning.plan import Assessment, Blocked, Mode, Move, Plan, Spread
+from rescheduler.cli.views.charts import MOST_BARS, bucket_counts, short_names
+from rescheduler.cli.views.moves_view import MOST_MOVES
+from rescheduler.cli.views.plan_view import show_plan
+from rescheduler.planning.plan import Assessment, Blocked, Mode, Move, Plan, UtilizationSpread
 
 DOMAIN = ".eu-central-1.compute.internal"
 
 
 def assessment(cpu: list[float], memory: list[float]) -> Assessment:
-    def spread(values: list[float]) -> Spread:
-        return Spread(sum(values) / len(values), 0.123, min(values), max(values))
+    def spread(values: list[float]) -> UtilizationSpread:
+        return UtilizationSpread(sum(values) / len(values), 0.123, min(values), max(values))
 
     per_node = {
         f"node-{number}": {"cpu": each, "memory": other}

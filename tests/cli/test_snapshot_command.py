@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.cli.connecting import read_live
+from rescheduler.cli.connection import read_live
+from rescheduler.files.cluster_file import read_cluster
 from rescheduler.model.kinds import KINDS
-from rescheduler.model.listing import read_cluster
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import pod

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from rescheduler.kube.authentication import Secret, fixed
+from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.client import ClientSettings
 from rescheduler.kube.credentials import Credentials
 from rescheduler.kube.listwatch import ListWatch, WatchSettings
-from rescheduler.kube.pacing import Backoff
 from rescheduler.kube.transport import Timeouts
 from rescheduler.model.kinds import Kind
 from rescheduler.model.objects import ObjectMeta, Part
-from rescheduler.model.tables import Change, ObjectTable
+from rescheduler.model.tables.tables import ObjectTable, TableChange
 from testcluster.client import Client as OutsideClient
 
 
@@ -96,11 +96,11 @@ class Consumer:
     def __init__(self, watch: ListWatch[ConfigMap], table: ObjectTable[ConfigMap]) -> None:
         self.known: dict[str, tuple[str, int]] = {}
         self.complaints: list[str] = []
-        self.seen: list[Change] = []
+        self.seen: list[TableChange] = []
         self._table = table
         watch.subscribe(self.see)
 
-    def see(self, change: Change) -> None:
+    def see(self, change: TableChange) -> None:
         self.seen.append(change)
         uid, version = self.known.get(change.key, ("", 0))
         if change.type == "Added" and uid:

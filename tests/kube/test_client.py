@@ -18,10 +18,10 @@ from rescheduler.errors import (
     Refused,
     Unavailable,
 )
+from rescheduler.kube.api_server import ApiServer, Patch, collection_path, object_path
+from rescheduler.kube.backoff import Backoff, RateLimit
 from rescheduler.kube.client import Client, ClientSettings
-from rescheduler.kube.events import whole_lines
-from rescheduler.kube.pacing import Backoff, RateLimit
-from rescheduler.kube.port import ApiServer, Patch, collection_path, object_path
+from rescheduler.kube.watch_events import whole_lines
 from rescheduler.model.kinds import NODE, POD
 from rescheduler.model.objects import Pod
 from testcluster import TestCluster
@@ -326,7 +326,7 @@ async def test_a_burst_is_free_and_then_calls_are_spaced(monkeypatch: pytest.Mon
         slept.append(round(seconds, 3))
         now[0] += seconds
 
-    monkeypatch.setattr("rescheduler.kube.pacing.asyncio.sleep", sleep)
+    monkeypatch.setattr("rescheduler.kube.backoff.asyncio.sleep", sleep)
     limit = RateLimit(per_second=10, burst=3, clock=lambda: now[0])
     for _ in range(5):
         await limit.wait()

@@ -15,10 +15,10 @@ from aiohttp import web
 
 from rescheduler.errors import Forbidden, Gone, Unavailable
 from rescheduler.kube.client import Client
-from rescheduler.kube.events import Bookmark
 from rescheduler.kube.listwatch import ListWatch, WatchSettings
 from rescheduler.kube.transport import Timeouts
-from rescheduler.model.tables import ObjectTable
+from rescheduler.kube.watch_events import Bookmark
+from rescheduler.model.tables.tables import ObjectTable
 from testcluster import TestCluster
 from tests.conftest import FreshCluster
 from tests.kube.conftest import following

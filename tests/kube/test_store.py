@@ -10,10 +10,10 @@ import pytest
 
 from rescheduler.errors import Forbidden, NotFound, Unavailable
 from rescheduler.kube.client import Client
-from rescheduler.kube.store import LiveStore
-from rescheduler.model.cluster import ClusterTables
+from rescheduler.kube.live_store import LiveStore
 from rescheduler.model.kinds import KINDS, NODE, POD, Kind
-from rescheduler.model.tables import Change, ObjectTable, Table
+from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.model.tables.tables import ObjectTable, Table, TableChange
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import deployment
@@ -49,7 +49,7 @@ def status_of(store: LiveStore, kind: Kind[Any]) -> Any:
 async def test_the_cluster_is_followed(
     cluster: TestCluster, client: Client, namespace: str, own_node: str
 ) -> None:
-    changes: list[Change] = []
+    changes: list[TableChange] = []
     store = LiveStore(client, ClusterTables(), settings=QUICK_WATCH)
     store.subscribe(POD, changes.append)
     assert store.age() is None

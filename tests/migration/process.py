@@ -8,12 +8,12 @@ import os
 import signal
 import sys
 
+from rescheduler.controller.migration_controller import MigrationController
+from rescheduler.controller.migration_watches import MigrationWatches
 from rescheduler.kube.client import Client
-from rescheduler.kube.store import LiveStore
-from rescheduler.migration.controller import Controller
-from rescheduler.migration.hands import Reached
-from rescheduler.migration.watching import Watching
-from rescheduler.model.cluster import ClusterTables
+from rescheduler.kube.live_store import LiveStore
+from rescheduler.migration.executor import Reached
+from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.settings import MigrationOptions, Seconds
 from tests.kube.support import QUICK_CLIENT, QUICK_WATCH, credentials
 
@@ -42,8 +42,8 @@ async def main() -> None:
         tables = ClusterTables()
         store = LiveStore(client, tables, settings=QUICK_WATCH)
         store.start()
-        watching = Watching(client, store, tables, QUICK_WATCH)
-        await Controller(client, watching, OPTIONS, dying_at(point, migration)).run()
+        watching = MigrationWatches(client, store, tables, QUICK_WATCH)
+        await MigrationController(client, watching, OPTIONS, dying_at(point, migration)).run()
 
 
 if __name__ == "__main__":

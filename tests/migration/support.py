@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from rescheduler.controller.migration_controller import MigrationController
+from rescheduler.controller.migration_watches import MigrationWatches
 from rescheduler.kube.client import Client
-from rescheduler.kube.store import LiveStore
-from rescheduler.migration.controller import Controller
-from rescheduler.migration.hands import Reached, ignore
-from rescheduler.migration.watching import Watching
-from rescheduler.model.cluster import ClusterTables
+from rescheduler.kube.live_store import LiveStore
+from rescheduler.migration.executor import Reached, ignore
+from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.settings import MigrationOptions, Seconds
 from testcluster import TestCluster
 from testcluster.applying import apply
@@ -44,14 +44,14 @@ async def controller_on(
     options: MigrationOptions = QUICK_OPTIONS,
     reached: Reached = ignore,
     server: str | None = None,
-) -> AsyncIterator[Controller]:
+) -> AsyncIterator[MigrationController]:
     """A controller that carries out the cluster's Migrations while the block runs."""
     async with client_for(cluster, server) as client:
         tables = ClusterTables()
         store = LiveStore(client, tables, settings=QUICK_WATCH)
         store.start()
-        watching = Watching(client, store, tables, QUICK_WATCH)
-        controller = Controller(client, watching, options, reached)
+        watching = MigrationWatches(client, store, tables, QUICK_WATCH)
+        controller = MigrationController(client, watching, options, reached)
         running = asyncio.create_task(controller.run())
         try:
             await store.synced()

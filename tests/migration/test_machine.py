@@ -4,20 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from rescheduler.migration import marks
-from rescheduler.migration.actions import (
-    Ask,
-    DeleteBudget,
-    DeletePod,
-    Forget,
-    PatchPod,
-    Record,
-    Wait,
-)
-from rescheduler.migration.history import moves_in_flight, past_moves
-from rescheduler.migration.limits import Flight, next_to_start, no_place
-from rescheduler.migration.machine import decide
-from rescheduler.migration.objects import (
+from rescheduler.controller.in_flight_limits import InFlightSlot, next_to_start, why_no_slot
+from rescheduler.controller.past_moves import moves_in_flight, past_moves
+from rescheduler.migration import pod_marks
+from rescheduler.migration.migration_object import (
     Migration,
     MigrationMeta,
     MigrationSpec,
@@ -29,8 +19,24 @@ from rescheduler.migration.objects import (
     Step,
     WorkloadReference,
 )
-from rescheduler.migration.observation import Answers, EvictionAnswer, Observation
-from rescheduler.migration.pods import MovingPod, PlacedSpec, PodCondition, PodMeta, PodProgress
+from rescheduler.migration.moving_pod import (
+    MovingPod,
+    PlacedSpec,
+    PodCondition,
+    PodMeta,
+    PodProgress,
+)
+from rescheduler.migration.state_machine.actions import (
+    Ask,
+    DeleteBudget,
+    DeletePod,
+    Forget,
+    PatchPod,
+    Record,
+    Wait,
+)
+from rescheduler.migration.state_machine.machine import decide
+from rescheduler.migration.state_machine.observation import Answers, EvictionAnswer, Observation
 from rescheduler.model.objects import Condition, Node, ObjectMeta, OwnerReference
 from rescheduler.model.objects.nodes import NodeStatus
 from rescheduler.model.objects.workloads import BudgetStatus, PodDisruptionBudget
@@ -105,7 +111,7 @@ def test_a_migration_without_a_place_waits_and_touches_nothing() -> None:
 
 
 def test_a_pod_that_another_migration_moves_is_waited_for() -> None:
-    other = marks.labels_of(migration(), marks.IN_PROGRESS) | {
+    other = pod_marks.labels_of(migration(), pod_marks.IN_PROGRESS) | {
         "scheduler.alpha.kubernetes.io/migration-id": "other"
     }
     action = decide(seen(migration(), old=pod(labels=other)))
@@ -127,7 +133,7 @@ def in_progress(**more: object) -> Migration:
 
 def test_undoing_restores_the_pod_before_it_ends() -> None:
     of = in_progress(step=Step.UNDOING, after_undoing=Phase.FAILED, message="because")
-    marked = pod(labels=marks.labels_of(of, marks.IN_PROGRESS))
+    marked = pod(labels=pod_marks.labels_of(of, pod_marks.IN_PROGRESS))
     action = decide(seen(of, old=marked))
     assert isinstance(action, PatchPod)
     assert action.name == "restore-old"
@@ -138,7 +144,7 @@ def test_undoing_restores_the_pod_before_it_ends() -> None:
 
 def test_a_temporary_budget_that_a_broken_off_eviction_used_up_is_made_anew() -> None:
     of = in_progress(step=Step.EVICTING)
-    marked = pod(labels=marks.labels_of(of, marks.IN_PROGRESS))
+    marked = pod(labels=pod_marks.labels_of(of, pod_marks.IN_PROGRESS))
     refused = Answers(eviction=EvictionAnswer(False, by_budget=True, text="budget db"))
     own = PodDisruptionBudget(
         ObjectMeta(name="own", namespace="shop", uid="b"),
@@ -153,7 +159,7 @@ def test_a_temporary_budget_that_a_broken_off_eviction_used_up_is_made_anew() ->
 
 def test_an_undoing_never_deletes_a_pod_that_has_a_controller() -> None:
     of = in_progress(step=Step.UNDOING, after_undoing=Phase.FAILED)
-    adopted = pod("new", "b", marks.labels_of(of, marks.IN_PROGRESS))
+    adopted = pod("new", "b", pod_marks.labels_of(of, pod_marks.IN_PROGRESS))
     assert not isinstance(decide(seen(of, new=adopted)), DeletePod)
 
 
@@ -180,8 +186,8 @@ def test_a_finished_migration_is_kept_for_a_while() -> None:
 # ------------------------------------------------------------ limits
 
 
-def flight(source: str, target: str, workload: str = "w", replicas: int = 4) -> Flight:
-    return Flight("shop", source, target, workload, replicas)
+def flight(source: str, target: str, workload: str = "w", replicas: int = 4) -> InFlightSlot:
+    return InFlightSlot("shop", source, target, workload, replicas)
 
 
 def test_each_limit_holds() -> None:
@@ -189,13 +195,13 @@ def test_each_limit_holds() -> None:
         max_in_flight=4, max_per_node=2, max_per_namespace=3, max_per_workload=Limit("1")
     )
     flying = [flight("a", "b", "x"), flight("a", "c", "y")]
-    assert "node a" in no_place(flight("a", "d"), flying, options)
-    assert "node a" in no_place(flight("d", "a"), flying, options)
-    assert "workload" in no_place(flight("d", "e", "x"), flying, options)
-    assert no_place(flight("d", "e"), flying, options) == ""
+    assert "node a" in why_no_slot(flight("a", "d"), flying, options)
+    assert "node a" in why_no_slot(flight("d", "a"), flying, options)
+    assert "workload" in why_no_slot(flight("d", "e", "x"), flying, options)
+    assert why_no_slot(flight("d", "e"), flying, options) == ""
     more = [*flying, flight("f", "g", "z")]
-    assert "namespace shop" in no_place(flight("d", "e"), more, options)
-    assert "in flight" in no_place(flight("d", "e"), [*more, flight("h", "i", "v")], options)
+    assert "namespace shop" in why_no_slot(flight("d", "e"), more, options)
+    assert "in flight" in why_no_slot(flight("d", "e"), [*more, flight("h", "i", "v")], options)
 
 
 def test_those_that_wait_do_not_count_against_each_other() -> None:

@@ -4,9 +4,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from rescheduler.model.cluster import ClusterTables
 from rescheduler.model.kinds import KIND_BY_NAME
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.tables.cluster_tables import ClusterTables
 from testcluster.builders import node, pod
 from testcluster.snapshots import snapshot_of
 

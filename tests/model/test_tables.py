@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model.cluster import ClusterTables
 from rescheduler.model.objects import ContainerStatus, Node, Pod, ResourceRequirements
 from rescheduler.model.quantities import BadQuantity
 from rescheduler.model.snapshot import NO_NODE, UNKNOWN_NODE
-from rescheduler.model.tables import Change, NodeTable, PodTable
+from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.model.tables.tables import NodeTable, PodTable, TableChange
 from testcluster.builders import node, pod
 
 
@@ -32,9 +32,9 @@ def contents(table: PodTable) -> dict[str, tuple[str, int]]:
 
 def test_news_is_told_once() -> None:
     table = PodTable()
-    assert table.put(a_pod("a", 1)) == (Change("Added", "default/a", "u1"),)
+    assert table.put(a_pod("a", 1)) == (TableChange("Added", "default/a", "u1"),)
     assert table.put(a_pod("a", 1)) == ()
-    assert table.put(a_pod("a", 3)) == (Change("Modified", "default/a", "u1"),)
+    assert table.put(a_pod("a", 3)) == (TableChange("Modified", "default/a", "u1"),)
     assert table.put(a_pod("a", 2)) == ()
     assert contents(table) == {"default/a": ("u1", 3)}
 
@@ -43,7 +43,10 @@ def test_a_pod_of_the_same_name_is_another_pod() -> None:
     table = PodTable()
     table.put(a_pod("a", 1))
     changes = table.put(a_pod("a", 2, uid="u2"))
-    assert changes == (Change("Deleted", "default/a", "u1"), Change("Added", "default/a", "u2"))
+    assert changes == (
+        TableChange("Deleted", "default/a", "u1"),
+        TableChange("Added", "default/a", "u2"),
+    )
 
 
 def test_deleting_a_predecessor_leaves_the_successor_alone() -> None:
@@ -60,8 +63,8 @@ def test_what_a_list_no_longer_has_is_gone() -> None:
     table.begin_replace()
     assert table.put(a_pod("b", 1, uid="b")) == ()
     assert table.finish_replace() == [
-        Change("Deleted", "default/a", "a"),
-        Change("Deleted", "default/c", "c"),
+        TableChange("Deleted", "default/a", "a"),
+        TableChange("Deleted", "default/c", "c"),
     ]
     assert list(contents(table)) == ["default/b"]
 
@@ -79,7 +82,7 @@ def test_a_restored_server_is_believed_though_its_versions_are_older() -> None:
     table = PodTable()
     table.put(a_pod("a", 100))
     table.begin_replace()
-    assert table.put(a_pod("a", 7)) == (Change("Modified", "default/a", "u1"),)
+    assert table.put(a_pod("a", 7)) == (TableChange("Modified", "default/a", "u1"),)
     table.finish_replace()
     assert contents(table) == {"default/a": ("u1", 7)}
 
@@ -153,7 +156,7 @@ def test_changes_replay_to_what_the_table_holds(steps: list[tuple[str, str, str]
     assert set(columns.template.tolist()) == set(range(len(templates)))
 
 
-def replay(change: Change, contents: dict[str, str]) -> None:
+def replay(change: TableChange, contents: dict[str, str]) -> None:
     if change.type == "Added":
         assert change.key not in contents
         contents[change.key] = change.uid

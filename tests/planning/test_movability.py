@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.planning.circumstances import (
-    NOTHING_SPECIAL,
-    Circumstances,
-    InFlight,
+from rescheduler.planning.context import (
+    DEFAULT_CONTEXT,
+    MoveInFlight,
     Outcome,
     PastMove,
+    PlanningContext,
 )
-from rescheduler.planning.movability import Blocker, Movability
+from rescheduler.planning.movability.movability import Blocker, Movability
 from rescheduler.planning.plan import Mode
 from rescheduler.settings import Policy, SecondsOrZero
 from testcluster.builders import (
@@ -60,7 +60,7 @@ def database(replicas: int, listed: bool = True) -> Objects:
 def asked(
     objects: Objects,
     policy: Policy | None = None,
-    circumstances: Circumstances = NOTHING_SPECIAL,
+    circumstances: PlanningContext = DEFAULT_CONTEXT,
 ) -> Movability:
     snapshot = snapshot_of([node("a"), node("b"), *objects])
     return Movability(snapshot, policy or Policy(), circumstances)
@@ -173,10 +173,10 @@ def test_local_storage_is_given_up_if_that_is_allowed(volume: dict[str, Any]) ->
 
 def test_a_pod_may_be_too_young() -> None:
     policy = Policy(min_pod_age_seconds=SecondsOrZero(300))
-    young = asked(web(), policy, Circumstances(now=STARTED + 200))
+    young = asked(web(), policy, PlanningContext(now=STARTED + 200))
     assert blockers(young) == {"TooYoung"}
     assert detail(young) == "it is 4 min old, younger than minPodAge (5 min)"
-    assert blockers(asked(web(), policy, Circumstances(now=STARTED + 300))) == {None}
+    assert blockers(asked(web(), policy, PlanningContext(now=STARTED + 300))) == {None}
     assert blockers(asked(web(), policy)) == {None}
 
 
@@ -185,12 +185,12 @@ def test_a_pod_of_unknown_age_is_old_enough() -> None:
     for each in objects:
         del each["metadata"]["creationTimestamp"]
     policy = Policy(min_pod_age_seconds=SecondsOrZero(300))
-    assert blockers(asked(objects, policy, Circumstances(now=STARTED))) == {None}
+    assert blockers(asked(objects, policy, PlanningContext(now=STARTED))) == {None}
 
 
 def test_a_pod_that_is_being_migrated_is_not_moved_again() -> None:
-    circumstances = Circumstances(
-        in_flight=(InFlight("shop/web-5d-1", "b"), InFlight("shop/gone", "b"))
+    circumstances = PlanningContext(
+        in_flight=(MoveInFlight("shop/web-5d-1", "b"), MoveInFlight("shop/gone", "b"))
     )
     movability = asked(web(), circumstances=circumstances)
     assert blockers(movability) == {None, "BeingMigrated"}
@@ -202,7 +202,7 @@ def past(outcome: Outcome, at: float, target: str = "b", workload: str = WEB) ->
 
 
 def after(*moves: PastMove, now: float, nodes: str = "ab") -> list[str | None]:
-    movability = asked(web(nodes), circumstances=Circumstances(now=now, history=moves))
+    movability = asked(web(nodes), circumstances=PlanningContext(now=now, history=moves))
     blockers(movability)
     found = [movability.blocker(row) for row in range(len(nodes))]
     return [None if blocker is None else blocker.name for blocker in found]
@@ -246,7 +246,7 @@ def test_without_a_clock_nothing_is_recent() -> None:
 
 def test_a_pause_says_why_and_how_long() -> None:
     history = (past(Outcome.FAILED, at=1000),)
-    movability = asked(web(), circumstances=Circumstances(now=1180, history=history))
+    movability = asked(web(), circumstances=PlanningContext(now=1180, history=history))
     assert detail(movability) == (
         "the last move of its workload failed 3 min ago; it is left alone for another 7 min"
     )
@@ -254,7 +254,7 @@ def test_a_pause_says_why_and_how_long() -> None:
     movability = asked(
         [pod("shop/bare", on="a"), pod("shop/other", on="a")],
         Policy(allow_bare_pods=True),
-        Circumstances(now=1000 + MINUTE, history=(bare,)),
+        PlanningContext(now=1000 + MINUTE, history=(bare,)),
     )
     assert detail(movability) == (
         "its last move ended where it began 60 s ago; it is left alone for another 9 min"
@@ -321,7 +321,7 @@ def clusters(draw: st.DrawFn) -> Objects:
 
 
 @st.composite
-def pasts(draw: st.DrawFn) -> Circumstances:
+def pasts(draw: st.DrawFn) -> PlanningContext:
     now = draw(st.sampled_from([float("inf"), STARTED + 5 * HOUR + 100]))
     workloads = ["", "ReplicaSet/shop/web", "StatefulSet/shop/db"]
     moves = st.builds(
@@ -333,8 +333,8 @@ def pasts(draw: st.DrawFn) -> Circumstances:
         outcome=st.sampled_from(Outcome),
         at=st.sampled_from([STARTED, STARTED + 5 * HOUR]),
     )
-    in_flight = st.builds(InFlight, st.sampled_from(["shop/p2", "shop/none"]), st.just("b"))
-    return Circumstances(
+    in_flight = st.builds(MoveInFlight, st.sampled_from(["shop/p2", "shop/none"]), st.just("b"))
+    return PlanningContext(
         now,
         tuple(draw(st.lists(moves, max_size=3))),
         tuple(draw(st.lists(in_flight, max_size=1))),
@@ -344,7 +344,7 @@ def pasts(draw: st.DrawFn) -> Circumstances:
 @settings(max_examples=200, deadline=None)
 @given(clusters(), POLICIES, pasts())
 def test_a_pod_is_movable_just_if_it_has_no_blocker(
-    objects: Objects, policy: Policy, circumstances: Circumstances
+    objects: Objects, policy: Policy, circumstances: PlanningContext
 ) -> None:
     movability = asked(objects, policy, circumstances)
     for row, is_movable in enumerate(movability.movable.tolist()):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.planning.feasibility.judge import Judge
+from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.planning.plan import Mode, Plan
 from rescheduler.planning.planner import make_plan
 from rescheduler.settings import DefragmentationOptions, Policy, Seconds, StrategyName
@@ -298,7 +298,7 @@ def test_every_target_accepts_its_pod_when_its_turn_comes(objects: Objects) -> N
         defragmentation=DefragmentationOptions(shape={"cpu": "2"}),
     )
     plan = make_plan(snapshot, everything)
-    judge = Judge(snapshot)
+    judge = FeasibilityChecker(snapshot)
     for move in plan.moves:
         row, target = snapshot.pods.keys.index(move.pod), snapshot.nodes.index[move.target]
         template = int(snapshot.pods.template[row])

@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from rescheduler.planning.circumstances import Circumstances, InFlight
+from rescheduler.files.policy_file import read_policy
+from rescheduler.planning.context import MoveInFlight, PlanningContext
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import make_plan
-from rescheduler.settings import Policy, read_policy
+from rescheduler.settings import Policy
 from testcluster.builders import node, pod, replicaset, statefulset
 from testcluster.snapshots import snapshot_of
 
@@ -37,7 +38,7 @@ def replicas(name: str, nodes: str, *, cpu: str = "1", **options: Any) -> Object
 
 
 def plan_for(objects: Objects, rules: Policy, circumstances: Any = None) -> Plan:
-    return make_plan(snapshot_of(objects), rules, circumstances or Circumstances())
+    return make_plan(snapshot_of(objects), rules, circumstances or PlanningContext())
 
 
 def after(objects: Objects, plan: Plan) -> Objects:
@@ -257,7 +258,7 @@ def test_what_is_in_flight_takes_room_in_both_places() -> None:
     objects = [node("a", labels=leaving), node("b", cpu="1"), *replicas("web", "aa")]
     rules = policy("NodeMaintenance")
     assert [move.pod for move in plan_for(objects, rules).moves] != []
-    flying = Circumstances(in_flight=(InFlight("shop/web-0", "b"),))
+    flying = PlanningContext(in_flight=(MoveInFlight("shop/web-0", "b"),))
     plan = plan_for(objects, rules, flying)
     assert plan.moves == ()
     assert {each.pod: each.blocker for each in plan.blocked}["shop/web-0"] == "BeingMigrated"
@@ -266,11 +267,11 @@ def test_what_is_in_flight_takes_room_in_both_places() -> None:
 def test_load_is_acted_on_after_as_many_rounds_as_asked_for() -> None:
     objects = [node("a"), node("b"), *replicas("web", "aaaaaa")]
     rules = policy("LoadBalancing", consecutiveRounds=3)
-    first = plan_for(objects, rules, Circumstances(rounds_pressed={"a": 1}))
+    first = plan_for(objects, rules, PlanningContext(rounds_pressed={"a": 1}))
     assert first.moves == ()
     assert first.overloaded == ("a",)
     assert "consecutiveRounds" in first.summary
-    assert plan_for(objects, rules, Circumstances(rounds_pressed={"a": 3})).moves
+    assert plan_for(objects, rules, PlanningContext(rounds_pressed={"a": 3})).moves
 
 
 # ---------------------------------------------------------------- all together

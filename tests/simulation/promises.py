@@ -10,11 +10,12 @@ from rescheduler.labels import (
     PREVIOUS_DELETION_COST,
     PREVIOUS_MARKS,
 )
-from rescheduler.migration.marks import LEAST_COST
+from rescheduler.migration.pod_marks import LEAST_COST
 from rescheduler.settings import MigrationOptions
-from rescheduler.simulation.controllers.worker import replicas_of
-from rescheduler.simulation.faults import FaultyServer
-from rescheduler.simulation.objects import (
+from rescheduler.simulation.cluster.cluster import SimulatedCluster
+from rescheduler.simulation.cluster.controllers.base import replicas_of
+from rescheduler.simulation.cluster.faults import FaultyServer
+from rescheduler.simulation.cluster.json_objects import (
     Json,
     annotations_of,
     controller_of,
@@ -23,7 +24,6 @@ from rescheduler.simulation.objects import (
     key_of,
     labels_of,
 )
-from rescheduler.simulation.world import World
 
 NAMESPACE = "shop"
 FINISHED = ("Completed", "Failed", "Cancelled")
@@ -32,7 +32,7 @@ FINISHED = ("Completed", "Failed", "Cancelled")
 class Promises:
     """Watches a world, and notes what should not have happened."""
 
-    def __init__(self, world: World, apps: Mapping[str, str]) -> None:
+    def __init__(self, world: SimulatedCluster, apps: Mapping[str, str]) -> None:
         self.world = world
         self.apps = apps
         self.broken: list[str] = []

@@ -11,14 +11,15 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
+from rescheduler.controller.program import Program
 from rescheduler.errors import ApiError
 from rescheduler.labels import DELETION_COST, STARTS_IN_SECONDS
-from rescheduler.migration.program import Program
-from rescheduler.migration.requests import migration_body
+from rescheduler.migration.migration_requests import migration_body
 from rescheduler.settings import MigrationArguments, Policy
-from rescheduler.settings.values import Limit, Seconds
-from rescheduler.simulation.faults import FaultRates, FaultyServer
-from rescheduler.simulation.objects import (
+from rescheduler.settings.value_types import Limit, Seconds
+from rescheduler.simulation.cluster.cluster import SimulatedCluster
+from rescheduler.simulation.cluster.faults import FaultRates, FaultyServer
+from rescheduler.simulation.cluster.json_objects import (
     Json,
     condition,
     controller_of,
@@ -26,9 +27,8 @@ from rescheduler.simulation.objects import (
     labels_of,
     with_conditions,
 )
-from rescheduler.simulation.time import run
-from rescheduler.simulation.timings import Spread, Timings
-from rescheduler.simulation.world import World
+from rescheduler.simulation.cluster.timings import Spread, Timings
+from rescheduler.simulation.simulated_time import run
 from testcluster.builders import budget, deployment, node, pod, replicaset, statefulset
 from tests.simulation.promises import Promises
 
@@ -155,7 +155,7 @@ class Story:
 class Teller:
     """Tells a story in a world."""
 
-    def __init__(self, story: Story, world: World, promises: Promises) -> None:
+    def __init__(self, story: Story, world: SimulatedCluster, promises: Promises) -> None:
         self.story = story
         self.chance = story.chance
         self.world = world
@@ -284,7 +284,7 @@ class Teller:
         self.resume()
 
 
-async def lived(story: Story, world: World, promises: Promises) -> None:
+async def lived(story: Story, world: SimulatedCluster, promises: Promises) -> None:
     """Let the controller run, die and be started again while the story is told."""
     chance = Random(f"faults {story.seed}")
     telling = asyncio.create_task(Teller(story, world, promises).people())
@@ -301,7 +301,7 @@ async def lived(story: Story, world: World, promises: Promises) -> None:
 
 
 async def one_life(
-    server: FaultyServer, policy: Policy, world: World, chance: Random, telling: Any
+    server: FaultyServer, policy: Policy, world: SimulatedCluster, chance: Random, telling: Any
 ) -> None:
     """A process, until it dies or the story is over."""
     program = Program(server, policy, clock=world.clock, chance=chance)
@@ -314,7 +314,9 @@ async def one_life(
     await asyncio.gather(running, dying, return_exceptions=True)
 
 
-async def final_life(server: FaultyServer, policy: Policy, world: World, chance: Random) -> None:
+async def final_life(
+    server: FaultyServer, policy: Policy, world: SimulatedCluster, chance: Random
+) -> None:
     """A process that nothing happens to any more, for long enough to finish everything."""
     program = Program(server, policy, clock=world.clock, chance=chance)
     running = asyncio.create_task(program.run())
@@ -328,7 +330,7 @@ def told(story: Story) -> list[str]:
     """Tell a story from beginning to end; the promises that were broken on the way."""
 
     async def tell(clock: Any) -> list[str]:
-        world = World(story.objects(), seed=story.seed, start=START, timings=TIMINGS)
+        world = SimulatedCluster(story.objects(), seed=story.seed, start=START, timings=TIMINGS)
         promises = Promises(world, story.apps)
         await world.start()
         await asyncio.sleep(60)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from rescheduler.simulation.objects import Json
+from rescheduler.simulation.cluster.json_objects import Json
 from testcluster.builders import budget, deployment, pod, replicaset, statefulset
 from tests.migration.support import COST, ID, STATUS, is_ready, node_of
 from tests.simulation.stages import MemoryStage, RealStage, Stage

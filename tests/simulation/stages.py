@@ -8,13 +8,13 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from rescheduler.kube.port import ApiServer
-from rescheduler.kube.store import LiveStore
-from rescheduler.migration.controller import Controller
-from rescheduler.migration.watching import Watching
-from rescheduler.model.cluster import ClusterTables
-from rescheduler.simulation.objects import Json, labels_of
-from rescheduler.simulation.world import World
+from rescheduler.controller.migration_controller import MigrationController
+from rescheduler.controller.migration_watches import MigrationWatches
+from rescheduler.kube.api_server import ApiServer
+from rescheduler.kube.live_store import LiveStore
+from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.simulation.cluster.cluster import SimulatedCluster
+from rescheduler.simulation.cluster.json_objects import Json, labels_of
 from testcluster.applying import apply
 from testcluster.builders import node
 from tests.kube.support import eventually
@@ -129,7 +129,7 @@ class RealStage:
 class MemoryStage:
     """A world of its own."""
 
-    def __init__(self, world: World, namespace: str) -> None:
+    def __init__(self, world: SimulatedCluster, namespace: str) -> None:
         self.world = world
         self.namespace = namespace
 
@@ -183,8 +183,10 @@ async def controlled(server: ApiServer, steps: Steps, live: Any, **clock: Any) -
     chance = Random(1)
     store = LiveStore(server, tables, chance=chance, **seconds)
     store.start()
-    watching = Watching(server, store, tables, chance=chance, **seconds)
-    controller = Controller(server, watching, OPTIONS, steps.reached, chance=chance, **clock)
+    watching = MigrationWatches(server, store, tables, chance=chance, **seconds)
+    controller = MigrationController(
+        server, watching, OPTIONS, steps.reached, chance=chance, **clock
+    )
     running = asyncio.create_task(controller.run())
     try:
         await store.synced()

@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from rescheduler.model.cluster import ClusterTables
-from rescheduler.simulation.controllers.scheduling import Scheduler
-from rescheduler.simulation.objects import (
+from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.simulation.cluster.cluster import SimulatedCluster
+from rescheduler.simulation.cluster.controllers.scheduler_loop import Scheduler
+from rescheduler.simulation.cluster.json_objects import (
     Json,
     condition,
     is_active,
@@ -15,9 +16,8 @@ from rescheduler.simulation.objects import (
     labels_of,
     with_conditions,
 )
-from rescheduler.simulation.time import Clock, run
-from rescheduler.simulation.timings import Spread, Timings
-from rescheduler.simulation.world import World
+from rescheduler.simulation.cluster.timings import Spread, Timings
+from rescheduler.simulation.simulated_time import Clock, run
 from testcluster.builders import namespace
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ EXACT = Timings(ready=Spread(5.0), stop=Spread(2.0), scheduling=Spread(0.1))
 
 def in_world(
     objects: Iterable[Json],
-    tell: Callable[[World], Awaitable[T]],
+    tell: Callable[[SimulatedCluster], Awaitable[T]],
     *,
     timings: Timings = EXACT,
     seed: int = 1,
@@ -40,7 +40,9 @@ def in_world(
 
     async def live(clock: Clock) -> T:
         everything = [namespace("shop"), *objects]
-        world = World(everything, seed=seed, start=START, timings=timings, scheduler=scheduler)
+        world = SimulatedCluster(
+            everything, seed=seed, start=START, timings=timings, scheduler=scheduler
+        )
         if settle:
             await world.start()
             await asyncio.sleep(settle)
@@ -51,7 +53,7 @@ def in_world(
     return run(live, START)
 
 
-def pods_of(world: World, app: str) -> list[Json]:
+def pods_of(world: SimulatedCluster, app: str) -> list[Json]:
     """The pods of an application that are there to stay."""
     return [
         pod
@@ -60,17 +62,17 @@ def pods_of(world: World, app: str) -> list[Json]:
     ]
 
 
-def names_of(world: World, app: str) -> set[str]:
+def names_of(world: SimulatedCluster, app: str) -> set[str]:
     """Their names."""
     return {pod["metadata"]["name"] for pod in pods_of(world, app)}
 
 
-def ready_of(world: World, app: str) -> int:
+def ready_of(world: SimulatedCluster, app: str) -> int:
     """How many of them serve."""
     return sum(map(is_ready, pods_of(world, app)))
 
 
-def set_node_ready(world: World, name: str, state: str) -> None:
+def set_node_ready(world: SimulatedCluster, name: str, state: str) -> None:
     """Let a node fail (`False`, `Unknown`) or come back (`True`)."""
     status = world.list("Node")[name]["status"]
     ready = condition("Ready", state, world.registry.now())
@@ -80,7 +82,7 @@ def set_node_ready(world: World, name: str, state: str) -> None:
 class Fewest:
     """The least and the greatest number of pods of an application that served, from now on."""
 
-    def __init__(self, world: World, app: str) -> None:
+    def __init__(self, world: SimulatedCluster, app: str) -> None:
         self._world = world
         self._app = app
         self.least = self.most = ready_of(world, app)

@@ -6,16 +6,16 @@ from contextlib import aclosing
 from random import Random
 from typing import Any
 
+from rescheduler.controller.program import Program
 from rescheduler.errors import OutcomeUnknown, Unavailable
-from rescheduler.kube.events import WatchEvent
-from rescheduler.kube.port import Answer, Patch
-from rescheduler.migration.program import Program
-from rescheduler.migration.requests import migration_body
+from rescheduler.kube.api_server import Answer, Patch
+from rescheduler.kube.watch_events import WatchEvent
+from rescheduler.migration.migration_requests import migration_body
 from rescheduler.model.kinds import Kind
 from rescheduler.settings import MigrationArguments, Policy
-from rescheduler.simulation.faults import FaultRates, FaultyServer
-from rescheduler.simulation.objects import Json, is_deleting, key_of
-from rescheduler.simulation.world import World
+from rescheduler.simulation.cluster.cluster import SimulatedCluster
+from rescheduler.simulation.cluster.faults import FaultRates, FaultyServer
+from rescheduler.simulation.cluster.json_objects import Json, is_deleting, key_of
 from testcluster.builders import deployment, node, pod
 from tests.simulation.support import in_world, pods_of
 
@@ -28,7 +28,7 @@ NODES = [node("a"), node("b")]
 
 
 def program(
-    world: World, server: Any = None, policy: Policy = ONE_AT_A_TIME
+    world: SimulatedCluster, server: Any = None, policy: Policy = ONE_AT_A_TIME
 ) -> "asyncio.Task[None]":
     made = Program(server or world.server, policy, clock=world.clock, chance=Random(1))
     return asyncio.create_task(made.run())
@@ -39,14 +39,14 @@ async def ended(task: "asyncio.Task[None]") -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def move(world: World, pod: Json) -> str:
+def move(world: SimulatedCluster, pod: Json) -> str:
     """Ask for a pod to be moved to the other node; returns the Migration's key."""
     target = "b" if pod["spec"]["nodeName"] == "a" else "a"
     body = migration_body(key_of(pod), pod["metadata"]["uid"], target)
     return key_of(world.create(body))
 
 
-def phases_in(world: World) -> set[str]:
+def phases_in(world: SimulatedCluster) -> set[str]:
     """The phases of all Migrations."""
     return {each["status"]["phase"] for each in world.list("Migration").values()}
 
@@ -54,7 +54,7 @@ def phases_in(world: World) -> set[str]:
 class InFlight:
     """The most migrations that were ever in progress at once."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedCluster) -> None:
         self.most = 0
 
         def look(old: Json | None, new: Json | None) -> None:
@@ -65,7 +65,7 @@ class InFlight:
 
 
 def test_after_a_restart_those_in_flight_count_before_any_other_starts() -> None:
-    async def tell(world: World) -> None:
+    async def tell(world: SimulatedCluster) -> None:
         last, *others = sorted(pods_of(world, "web"), key=key_of, reverse=True)
         first = program(world)
         flying = move(world, last)
@@ -119,7 +119,7 @@ class Forgetful(FaultyServer):
 
 
 def test_a_start_whose_answer_was_lost_keeps_its_place() -> None:
-    async def tell(world: World) -> None:
+    async def tell(world: SimulatedCluster) -> None:
         seen = InFlight(world)
         running = program(world, Forgetful(world.server, watch_lag=3.0))
         await asyncio.sleep(5)
@@ -149,14 +149,14 @@ class Slow(FaultyServer):
                 yield events
 
 
-def bare_pods(world: World) -> list[str]:
+def bare_pods(world: SimulatedCluster) -> list[str]:
     return [key for key, each in world.list("Pod").items() if not is_deleting(each)]
 
 
-def recreated(interfere: Callable[[World, str], None]) -> None:
+def recreated(interfere: Callable[[SimulatedCluster, str], None]) -> None:
     """Move a pod without a controller; somebody interferes right after it has been evicted."""
 
-    async def tell(world: World) -> None:
+    async def tell(world: SimulatedCluster) -> None:
         original = world.list("Pod")["shop/alone"]
         running = program(world, Slow(world.server, Random(1), FaultRates()))
         await asyncio.sleep(10)
@@ -179,7 +179,7 @@ def test_a_copy_stays_when_its_target_is_cordoned_while_the_original_goes() -> N
     recreated(lambda world, name: cordon(world))
 
 
-def cordon(world: World) -> None:
+def cordon(world: SimulatedCluster) -> None:
     world.patch("Node", "b", {"spec": {"unschedulable": True}})
 
 
@@ -187,7 +187,7 @@ def test_a_copy_stays_when_its_migration_is_paused_while_the_original_goes() -> 
     recreated(pause)
 
 
-def pause(world: World, name: str) -> None:
+def pause(world: SimulatedCluster, name: str) -> None:
     world.patch("Migration", name, {"spec": {"paused": True}})
 
 

@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from rescheduler.simulation.time import Clock, run
-from rescheduler.simulation.world import World
+from rescheduler.simulation.cluster.cluster import SimulatedCluster
+from rescheduler.simulation.simulated_time import Clock, run
 from testcluster import TestCluster
 from testcluster.builders import namespace as namespace_object
 from testcluster.client import ApiError
@@ -29,7 +29,9 @@ SEEDS = range(20)
 
 def told_in_memory(seed: int) -> Ending:
     async def live(clock: Clock) -> Ending:
-        world = World([namespace_object("memory")], seed=seed, start=START, timings=EXACT)
+        world = SimulatedCluster(
+            [namespace_object("memory")], seed=seed, start=START, timings=EXACT
+        )
         await world.start()
         steps = Steps()
         telling = Telling(plot_of(seed), MemoryStage(world, "memory"))

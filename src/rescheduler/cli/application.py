@@ -4,15 +4,15 @@ from typing import Annotated
 
 import typer
 
-from rescheduler.cli.crds import crds
-from rescheduler.cli.drain import drain
-from rescheduler.cli.explain import explain
-from rescheduler.cli.move import move
-from rescheduler.cli.plan import plan
-from rescheduler.cli.run_command import run
-from rescheduler.cli.serve import serve
-from rescheduler.cli.simulate import simulate
-from rescheduler.cli.snapshot import snapshot
+from rescheduler.cli.commands.crds import crds
+from rescheduler.cli.commands.drain import drain
+from rescheduler.cli.commands.explain import explain
+from rescheduler.cli.commands.move import move
+from rescheduler.cli.commands.plan import plan
+from rescheduler.cli.commands.run import run
+from rescheduler.cli.commands.serve import serve
+from rescheduler.cli.commands.simulate import simulate
+from rescheduler.cli.commands.snapshot import snapshot
 
 application = typer.Typer(
     help="Moves running Kubernetes pods to better nodes, without anyone noticing.",

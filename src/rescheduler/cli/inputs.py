@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rescheduler.cli.files import STANDARD, read_input
+from rescheduler.files.local_files import STANDARD, read_input
 
 if TYPE_CHECKING:
-    from rescheduler.cli.strategies import Strategies
+    from rescheduler.cli.strategy_plugins import Strategies
     from rescheduler.model.snapshot import Snapshot
     from rescheduler.settings import Policy
 
@@ -23,7 +23,8 @@ def refuse_second_use_of_stdin(files: list[str] | None, policy: str | None) -> N
 
 def policy_in(file: str | None, strategies: "Strategies") -> "Policy":
     """The policy in a file, which may name these strategies of other people; or the defaults."""
-    from rescheduler.settings import Policy, read_policy
+    from rescheduler.files.policy_file import read_policy
+    from rescheduler.settings import Policy
 
     return read_policy(*read_input(file), strategies) if file else Policy()
 
@@ -35,11 +36,11 @@ def cluster_from(
     if files and (kubeconfig or context):
         raise typer.BadParameter("a snapshot and a live cluster at once", param_hint="--snapshot")
     if files:
-        from rescheduler.model.listing import read_cluster
+        from rescheduler.files.cluster_file import read_cluster
 
         return read_cluster(map(read_input, files))
     import asyncio
 
-    from rescheduler.cli.connecting import read_live
+    from rescheduler.cli.connection import read_live
 
     return asyncio.run(read_live(kubeconfig, context))

@@ -18,14 +18,14 @@ import aiohttp
 import msgspec
 
 from rescheduler.errors import Unavailable
-from rescheduler.kube import failures
+from rescheduler.kube import api_errors
+from rescheduler.kube.api_server import PAGE_SIZE, Answer, ListPage, Patch, object_path
 from rescheduler.kube.authentication import Secret
+from rescheduler.kube.backoff import Backoff, RateLimit
 from rescheduler.kube.credentials import Credentials
-from rescheduler.kube.events import WatchEvent, decoder_of, event_decoder_of, whole_lines
-from rescheduler.kube.pacing import Backoff, RateLimit
-from rescheduler.kube.port import PAGE_SIZE, Answer, ListPage, Patch, object_path
-from rescheduler.kube.requests import Request
+from rescheduler.kube.request import Request
 from rescheduler.kube.transport import Timeouts, Transport
+from rescheduler.kube.watch_events import WatchEvent, decoder_of, event_decoder_of, whole_lines
 from rescheduler.model.kinds import POD, Kind
 from rescheduler.model.objects import Page
 
@@ -118,7 +118,7 @@ class Client:
                 async for lines in whole_lines(response.content.iter_any()):
                     yield [decode(line) for line in lines]
             except msgspec.DecodeError as error:
-                raise failures.from_body(request, error) from error
+                raise api_errors.from_body(request, error) from error
             except aiohttp.SocketTimeoutError:
                 # The kind was quiet for long, or nobody is there any more. Opening another
                 # watch is the only way to tell.
@@ -198,7 +198,7 @@ class Client:
         try:
             return answer.decode(type)
         except msgspec.DecodeError as error:
-            raise failures.from_body(request, error) from error
+            raise api_errors.from_body(request, error) from error
 
     async def _write(
         self,
@@ -270,10 +270,10 @@ class Client:
                 if response.status >= HTTPStatus.MULTIPLE_CHOICES:
                     retry_after = response.headers.get("Retry-After")
                     body = await response.read()
-                    raise failures.from_answer(request, response.status, body, retry_after)
+                    raise api_errors.from_answer(request, response.status, body, retry_after)
                 yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise failures.from_exception(request, self._transport.server, error) from error
+            raise api_errors.from_exception(request, self._transport.server, error) from error
 
 
 def selection_of(kind: Kind[Any]) -> dict[str, str]:
@@ -288,7 +288,7 @@ def decoded(raw: Iterable[msgspec.Raw], type: type[T], request: Request) -> Iter
         for each in raw:
             yield decode(each)
     except msgspec.DecodeError as error:
-        raise failures.from_body(request, error) from error
+        raise api_errors.from_body(request, error) from error
 
 
 def is_another(secret: Secret, rejected: Secret) -> bool:

@@ -26,12 +26,12 @@ from rescheduler.errors import (
     ReschedulerError,
     Unavailable,
 )
-from rescheduler.kube.events import Bookmark, Deleted, Failed, WatchEvent
-from rescheduler.kube.failures import from_status
-from rescheduler.kube.pacing import Backoff
-from rescheduler.kube.port import PAGE_SIZE, ApiServer
+from rescheduler.kube.api_errors import from_status
+from rescheduler.kube.api_server import PAGE_SIZE, ApiServer
+from rescheduler.kube.backoff import Backoff
+from rescheduler.kube.watch_events import Bookmark, Deleted, Failed, WatchEvent
 from rescheduler.model.objects import ObjectMeta
-from rescheduler.model.tables import Change, Table
+from rescheduler.model.tables.tables import Table, TableChange
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class ListWatch(Generic[T]):
         self._settings = settings or WatchSettings()
         self._clock = clock
         self._chance = chance or Random()
-        self._subscribers: list[Callable[[Change], None]] = []
+        self._subscribers: list[Callable[[TableChange], None]] = []
         self._version = NO_VERSION
         self._fresh_at: float | None = None
         self._failures = 0
@@ -96,7 +96,7 @@ class ListWatch(Generic[T]):
         """
         return None if self._fresh_at is None else now - self._fresh_at
 
-    def subscribe(self, callback: Callable[[Change], None]) -> None:
+    def subscribe(self, callback: Callable[[TableChange], None]) -> None:
         """Call back with every change from now on, after the table has taken it in."""
         self._subscribers.append(callback)
 
@@ -197,7 +197,7 @@ class ListWatch(Generic[T]):
         self._version = version
         self._tell(changes)
 
-    def _tell(self, changes: Sequence[Change]) -> None:
+    def _tell(self, changes: Sequence[TableChange]) -> None:
         if not self._subscribers:
             return
         for change in changes:

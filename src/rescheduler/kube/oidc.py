@@ -15,7 +15,7 @@ import aiohttp
 import msgspec
 
 from rescheduler.errors import CredentialsError
-from rescheduler.kube.events import decoder_of
+from rescheduler.kube.watch_events import decoder_of
 
 TIMEOUT_SECONDS = 30.0
 # Header, claims and signature.

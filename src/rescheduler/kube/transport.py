@@ -14,7 +14,7 @@ from aiohttp.client_middlewares import ClientHandlerType
 from rescheduler.errors import CredentialsError
 from rescheduler.kube.authentication import ClientCertificate, Secret
 from rescheduler.kube.credentials import Credentials
-from rescheduler.kube.requests import Request
+from rescheduler.kube.request import Request
 
 # A server that went away without a word is noticed after about a minute on any connection.
 KEEPALIVE_IDLE_SECONDS = 30

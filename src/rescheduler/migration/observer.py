@@ -11,22 +11,22 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from rescheduler.errors import EvictionRefused, NotFound, Refused
+from rescheduler.kube.api_server import ApiServer, collection_path, object_path
 from rescheduler.kube.clock import WALL_CLOCK
-from rescheduler.kube.port import ApiServer, collection_path, object_path
 from rescheduler.labels import MIGRATION_ID
-from rescheduler.migration.actions import Question
-from rescheduler.migration.copies import new_pod_name
-from rescheduler.migration.eviction import budget_name
-from rescheduler.migration.newest import Newest
-from rescheduler.migration.objects import MIGRATION, Migration
-from rescheduler.migration.observation import EvictionAnswer, Observation
-from rescheduler.migration.pods import MovingPod
-from rescheduler.migration.templates import Service
-from rescheduler.migration.workloads import Workloads
-from rescheduler.model.cluster import ClusterTables
+from rescheduler.migration.migration_object import MIGRATION, Migration
+from rescheduler.migration.moving_pod import MovingPod
+from rescheduler.migration.new_pod import new_pod_name
+from rescheduler.migration.read_your_writes import ReadYourWrites
+from rescheduler.migration.state_machine.actions import Question
+from rescheduler.migration.state_machine.eviction import budget_name
+from rescheduler.migration.state_machine.observation import EvictionAnswer, Observation
+from rescheduler.migration.workload_cache import WorkloadCache
+from rescheduler.migration.workload_objects import Service
 from rescheduler.model.kinds import BUDGET, CLAIM, NODE, POD, STATEFUL_SET, Kind
 from rescheduler.model.objects import LabelSelector, Node, Page, PodDisruptionBudget
 from rescheduler.model.selectors import selector_text, selects
+from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.settings import MigrationOptions
 
 T = TypeVar("T")
@@ -43,15 +43,15 @@ class Observer:
         self,
         server: ApiServer,
         tables: ClusterTables,
-        migrations: Newest[Migration],
-        pods: Newest[MovingPod],
+        migrations: ReadYourWrites[Migration],
+        pods: ReadYourWrites[MovingPod],
         clock: Callable[[], datetime] = WALL_CLOCK.now,
     ) -> None:
         self._server = server
         self._tables = tables
         self._migrations = migrations
         self._pods = pods
-        self._workloads = Workloads(server, tables)
+        self._workloads = WorkloadCache(server, tables)
         self.clock = clock
 
     async def migration(self, key: str, *, fresh: bool = False) -> Migration | None:
@@ -125,7 +125,9 @@ class Observer:
             return None
         return await self.pod(f"{migration.metadata.namespace}/{name}", fresh=fresh)
 
-    async def _read(self, newest: Newest[T], kind: Kind[Any], key: str, type: type[T]) -> T | None:
+    async def _read(
+        self, newest: ReadYourWrites[T], kind: Kind[Any], key: str, type: type[T]
+    ) -> T | None:
         try:
             found = await self._server.get(object_path(kind, key), type)
         except NotFound:

@@ -30,7 +30,7 @@ from rescheduler.model.objects import (
     StatefulSet,
     StorageClass,
 )
-from rescheduler.model.templates import Template
+from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.uids import Uids
 
 Bools = npt.NDArray[np.bool_]
@@ -113,7 +113,7 @@ class Snapshot:
     """Names of the columns of all amounts: CPU (millicores), memory (bytes), and so on."""
     nodes: NodeColumns
     pods: PodColumns
-    templates: tuple[Template, ...]
+    templates: tuple[PodTemplate, ...]
     asked: Amounts
     """What a new pod of each template asks for."""
     held: Amounts
@@ -158,7 +158,7 @@ class Snapshot:
         total.flags.writeable = False
         return total
 
-    def template_of(self, pod: int) -> Template:
+    def template_of(self, pod: int) -> PodTemplate:
         """The template of the pod in row `pod`."""
         return self.templates[int(self.pods.template[pod])]
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from rescheduler.model.snapshot import Floats, Ints
-from rescheduler.planning.load import NodeLoad
-from rescheduler.planning.plan import Assessment, Spread
+from rescheduler.planning.node_load import NodeLoad
+from rescheduler.planning.plan import Assessment, UtilizationSpread
 
 _TOLD = ("cpu", "memory")
 
@@ -25,10 +25,10 @@ def assess(load: NodeLoad, used: Floats, in_use: Ints, objective: float) -> Asse
     )
 
 
-def _spread(values: Floats) -> Spread:
+def _spread(values: Floats) -> UtilizationSpread:
     if not len(values):
-        return Spread(0.0, 0.0, 0.0, 0.0)
-    return Spread(
+        return UtilizationSpread(0.0, 0.0, 0.0, 0.0)
+    return UtilizationSpread(
         mean=float(values.mean()),
         standard_deviation=float(values.std()),
         minimum=float(values.min()),

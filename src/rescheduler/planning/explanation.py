@@ -7,10 +7,10 @@ import numpy as np
 
 from rescheduler.model.objects import Part
 from rescheduler.model.snapshot import Floats, Snapshot
-from rescheduler.planning.circumstances import NOTHING_SPECIAL, Circumstances
-from rescheduler.planning.feasibility.judge import Judge
-from rescheduler.planning.load import NodeLoad
-from rescheduler.planning.movability import Movability
+from rescheduler.planning.context import DEFAULT_CONTEXT, PlanningContext
+from rescheduler.planning.feasibility.checker import FeasibilityChecker
+from rescheduler.planning.movability.movability import Movability
+from rescheduler.planning.node_load import NodeLoad
 from rescheduler.planning.plan import Mode
 from rescheduler.settings import Policy
 
@@ -52,12 +52,12 @@ def explain(
     snapshot: Snapshot,
     policy: Policy,
     pod: int,
-    circumstances: Circumstances = NOTHING_SPECIAL,
+    circumstances: PlanningContext = DEFAULT_CONTEXT,
     *,
     beside_old_pod: bool = False,
 ) -> Explanation:
     """What every node says to this pod; `accepted` is with the old pod gone, unless beside it."""
-    judge, movability = Judge(snapshot), Movability(snapshot, policy, circumstances)
+    judge, movability = FeasibilityChecker(snapshot), Movability(snapshot, policy, circumstances)
     template = int(snapshot.pods.template[pod])
     source = int(snapshot.pods.node[pod])
     beside = judge.refusals(template)
@@ -100,7 +100,7 @@ def _loads(snapshot: Snapshot, template: int, source: int) -> tuple[Floats, Floa
 
 def acceptances(snapshot: Snapshot, *, beside_old_pod: bool = False) -> Iterator[Acceptance]:
     """Where each bound, unfinished pod could run, pod by pod."""
-    judge = Judge(snapshot)
+    judge = FeasibilityChecker(snapshot)
     names = snapshot.nodes.names
     plugins = [rule.name for rule in judge.rules]
     for pod in np.flatnonzero(snapshot.pods.placed).tolist():

@@ -41,7 +41,7 @@ class Blocked(Part, frozen=True):
     detail: str
 
 
-class Spread(Part, frozen=True, omit_defaults=False):
+class UtilizationSpread(Part, frozen=True, omit_defaults=False):
     """How one resource's utilisation lies over the nodes, as fractions of what they can give."""
 
     mean: float
@@ -53,7 +53,7 @@ class Spread(Part, frozen=True, omit_defaults=False):
 class Assessment(Part, frozen=True, omit_defaults=False):
     """The state of the cluster in a few numbers, before a plan or after it."""
 
-    utilization: dict[str, Spread]
+    utilization: dict[str, UtilizationSpread]
     nodes_in_use: int
     objective: float
     per_node: dict[str, dict[str, float]]

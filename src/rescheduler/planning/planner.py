@@ -16,12 +16,12 @@ import numpy as np
 
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.assessment import assess, pods_in_use
-from rescheduler.planning.brakes import brake
-from rescheduler.planning.circumstances import NOTHING_SPECIAL, Circumstances
+from rescheduler.planning.context import DEFAULT_CONTEXT, PlanningContext
 from rescheduler.planning.plan import Assessment, Blocked, Plan
-from rescheduler.planning.problem import Problem
-from rescheduler.planning.reporting import Report
-from rescheduler.planning.search.finding import find_steps
+from rescheduler.planning.plan_report import PlanReport
+from rescheduler.planning.problem.problem import Problem
+from rescheduler.planning.safety_checks import failed_safety_check
+from rescheduler.planning.search.searches import find_steps
 from rescheduler.planning.search.steps import Step
 from rescheduler.planning.strategies.cost_optimization import CostOptimization
 from rescheduler.planning.strategies.strategy import Strategy
@@ -34,7 +34,7 @@ SEARCHING = 0.6
 def make_plan(
     snapshot: Snapshot,
     policy: Policy,
-    circumstances: Circumstances = NOTHING_SPECIAL,
+    circumstances: PlanningContext = DEFAULT_CONTEXT,
     strategies: Mapping[str, type[Strategy]] = {},
     out_of_time: Callable[[], bool] = lambda: False,
 ) -> Plan:
@@ -44,7 +44,7 @@ def make_plan(
     the best plan found so far is returned.
     """
     problem = Problem(snapshot, policy, circumstances, strategies)
-    stop = brake(snapshot, policy)
+    stop = failed_safety_check(snapshot, policy)
     if stop is not None:
         return _nothing(problem, stop)
     if not problem.objective.strategies:
@@ -74,7 +74,7 @@ def _saves_enough(problem: Problem, steps: Sequence[Step]) -> bool:
 
 def _plan(problem: Problem, steps: Sequence[Step]) -> Plan:
     before = _assessment(problem, (), problem.start_value + problem.pod_cost)
-    report = Report(problem, steps)
+    report = PlanReport(problem, steps)
     blocked = tuple(report.blocked())
     cost = report.occupancy.total() + problem.pod_cost - report.gained_by_pods
     return Plan(

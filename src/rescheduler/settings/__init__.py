@@ -1,18 +1,15 @@
-"""The policy: every option there is, and how it is read from a file.
+"""The policy: every option there is, its default, and why.
 
-`options` has each option with its default and why, `values` the kinds of values that options may
-have, `reading` finds the arguments in a file, `arguments` makes a policy of them or says what is
-wrong with them. Nothing here opens a file or looks for plugins: what a file holds, and which
-strategies of other people there are, is handed in.
+`policy` has the options of planning and of each strategy, `migration` those of carrying out moves,
+`value_types` the types that options may have. How a policy is read from a file is in `files`.
 """
 
-from rescheduler.settings.arguments import options_key
 from rescheduler.settings.migration import (
     MigrationArguments,
     MigrationOptions,
     TemporaryBudget,
 )
-from rescheduler.settings.options import (
+from rescheduler.settings.policy import (
     Arguments,
     ConstraintRepairOptions,
     CostOptimizationOptions,
@@ -27,8 +24,7 @@ from rescheduler.settings.options import (
     StrategyName,
     TopologySpreadOptions,
 )
-from rescheduler.settings.reading import read_policy
-from rescheduler.settings.values import (
+from rescheduler.settings.value_types import (
     Amount,
     Count,
     Limit,
@@ -72,8 +68,6 @@ __all__ = [
     "Weight",
     "limit_of",
     "node_label_of",
-    "options_key",
-    "read_policy",
     "seconds_of",
     "seconds_or_zero_of",
 ]

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from rescheduler.settings.values import Count, Limit, Options, Seconds
+from rescheduler.settings.value_types import Count, Limit, Options, Seconds
 
 PERCENT_TEXT = r"^(100|[1-9]?[0-9])%$"
 NumberOrPercent = (

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from rescheduler.files.policy_file import read_policy
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import make_plan
-from rescheduler.settings import Policy, read_policy
+from rescheduler.settings import Policy
 from testcluster.snapshots import snapshot_of
 from tests.planning.exact.objectives import MOVE_COST, STRATEGIES, value_of
 from tests.planning.exact.optima import found_before

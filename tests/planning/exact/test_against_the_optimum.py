@@ -15,7 +15,7 @@ from statistics import fmean
 
 import pytest
 
-from rescheduler.planning.feasibility.judge import Judge
+from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from testcluster.snapshots import snapshot_of
 from tests.planning.exact.comparison import Compared, compare
 from tests.planning.exact.objectives import STRATEGIES
@@ -103,7 +103,7 @@ def test_the_rules_of_the_puzzles_are_those_of_the_scheduler(strategy: str) -> N
 
 def _accepted_by_the_judge(puzzle: Puzzle) -> dict[str, set[str]]:
     snapshot = snapshot_of(puzzle.objects)
-    judge = Judge(snapshot)
+    judge = FeasibilityChecker(snapshot)
     accepted = {}
     for row, key in enumerate(snapshot.pods.keys):
         by_node = judge.accepted(int(snapshot.pods.template[row])).tolist()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rescheduler.planning.feasibility.judge import Judge, Refusals
+from rescheduler.planning.feasibility.checker import FeasibilityChecker, Refusals
 from testcluster.client import JsonObject
 from testcluster.snapshots import snapshot_of
 from tests.planning.feasibility.oracle import Verdict
@@ -13,12 +13,12 @@ from tests.planning.feasibility.oracle import Verdict
 class OurAnswers:
     """What the judge says of each placed pod, with the pod gone and with it still there."""
 
-    judge: Judge
+    judge: FeasibilityChecker
 
     @classmethod
     def about(cls, items: list[JsonObject]) -> "OurAnswers":
         """Judge the cluster that these objects make up."""
-        return cls(Judge(snapshot_of(items)))
+        return cls(FeasibilityChecker(snapshot_of(items)))
 
     def verdicts(self, with_old_pod: bool) -> dict[str, Verdict]:
         """Where the replacement of each placed pod could run, by `namespace/name`."""

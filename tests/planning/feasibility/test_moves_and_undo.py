@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.planning.feasibility.judge import Judge
+from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from testcluster.snapshots import snapshot_of
 from tests.planning.feasibility.generated_clusters import (
     GeneratedCluster,
@@ -86,7 +86,7 @@ class _Played:
         self._seed = cluster.seed
         self._items = deepcopy(cluster.items)
         self._pods = {key_of(item): item for item in self._items if item["kind"] == "Pod"}
-        self.judge = Judge(snapshot_of(self._items))
+        self.judge = FeasibilityChecker(snapshot_of(self._items))
         self._placed = np.flatnonzero(self.judge.snapshot.pods.placed).tolist()
         self.moves: list[tuple[int, str]] = []
 
@@ -110,13 +110,15 @@ class _Played:
 
     def assert_like_a_fresh_judge(self, asked: Questions) -> None:
         """Ask a judge that never saw a move, of a cluster in which the pods really are there."""
-        fresh = Judge(snapshot_of(self._items))
+        fresh = FeasibilityChecker(snapshot_of(self._items))
         assert fresh.snapshot.templates == self.judge.snapshot.templates
         told = f"seed {self._seed}, moves (pod, from) {self.moves}"
         _assert_equal(self.answers(asked), _answers(fresh, asked, self._placed), told)
 
 
-def _answers(judge: Judge, asked: Questions, placed: list[int]) -> dict[str, list[int]]:
+def _answers(
+    judge: FeasibilityChecker, asked: Questions, placed: list[int]
+) -> dict[str, list[int]]:
     templates = len(judge.snapshot.templates)
     of_templates = {
         f"template {each % templates}": judge.refusals(each % templates).tolist()

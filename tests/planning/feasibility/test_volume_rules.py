@@ -21,12 +21,12 @@ import pytest
 from rescheduler.model.kinds import KIND_BY_NAME
 from rescheduler.model.objects import GcePersistentDisk, PersistentVolumeSpec
 from rescheduler.model.snapshot import Bools, Snapshot
-from rescheduler.planning.feasibility.node_volume_limits import NodeVolumeLimits
-from rescheduler.planning.feasibility.rule import ClusterView, CountingRule, Rule
-from rescheduler.planning.feasibility.volume_binding import VolumeBinding
-from rescheduler.planning.feasibility.volume_restrictions import VolumeRestrictions
-from rescheduler.planning.feasibility.volume_zone import VolumeZone
-from rescheduler.planning.feasibility.volumes import translated_handle
+from rescheduler.planning.feasibility.filter_plugin import ClusterView, CountingRule, FilterPlugin
+from rescheduler.planning.feasibility.plugins.node_volume_limits import NodeVolumeLimits
+from rescheduler.planning.feasibility.plugins.volume_binding import VolumeBinding
+from rescheduler.planning.feasibility.plugins.volume_restrictions import VolumeRestrictions
+from rescheduler.planning.feasibility.plugins.volume_zone import VolumeZone
+from rescheduler.planning.feasibility.volume_claims import translated_handle
 from testcluster.build import ensure_binary
 from testcluster.builders import node, owner_reference, pod, uid_of
 from testcluster.client import JsonObject
@@ -599,7 +599,7 @@ class Rules:
         self.snapshot = snapshot
         view = ClusterView(snapshot)
         self.counting: list[CountingRule] = [VolumeRestrictions(view), NodeVolumeLimits(view)]
-        self.all: list[Rule] = [*self.counting, VolumeBinding(view), VolumeZone(view)]
+        self.all: list[FilterPlugin] = [*self.counting, VolumeBinding(view), VolumeZone(view)]
         for row in np.flatnonzero(snapshot.pods.placed).tolist():
             self.place(row, (nodes or {}).get(row, int(snapshot.pods.node[row])), 1)
 

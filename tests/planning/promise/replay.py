@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from rescheduler.planning.circumstances import Circumstances, InFlight
-from rescheduler.planning.feasibility.judge import Judge
+from rescheduler.files.policy_file import read_policy
+from rescheduler.planning.context import MoveInFlight, PlanningContext
+from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.planning.plan import Mode, Move, Plan
 from rescheduler.planning.planner import make_plan
-from rescheduler.settings import Policy, read_policy
+from rescheduler.settings import Policy
 from testcluster.client import JsonObject
 from testcluster.snapshots import snapshot_of
 from tests.planning.feasibility.draw import Draw
@@ -29,8 +30,8 @@ _SAME = 1e-9
 def plan_of(scene: Scene, backwards: bool = False) -> Plan:
     """The plan that is to be checked; the objects come in one order or the other."""
     objects = scene.objects[::-1] if backwards else scene.objects
-    circumstances = Circumstances(
-        now=NOW, in_flight=tuple(InFlight(pod, target) for pod, target in scene.in_flight)
+    circumstances = PlanningContext(
+        now=NOW, in_flight=tuple(MoveInFlight(pod, target) for pod, target in scene.in_flight)
     )
     return make_plan(snapshot_of(objects), policy_of(scene), circumstances)
 
@@ -131,7 +132,7 @@ class Replay:
         newcomer = _as_object(pod, "-new", on=None)
         snapshot = snapshot_of([*self.scene.node_objects, *_as_objects(state), newcomer])
         row = snapshot.pods.keys.index(f"{pod.key}-new")
-        accepted = Judge(snapshot).accepted(int(snapshot.pods.template[row])).tolist()
+        accepted = FeasibilityChecker(snapshot).accepted(int(snapshot.pods.template[row])).tolist()
         return {name for name, fits in zip(snapshot.nodes.names, accepted, strict=True) if fits}
 
     def _newly_broken_rules(self) -> Iterator[str]:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
+from rescheduler.files.policy_file import read_policy
 from rescheduler.planning.plan import Mode, Move, Plan
 from rescheduler.planning.planner import make_plan
-from rescheduler.settings import read_policy
 from testcluster.builders import node_ready_condition, pod_condition
 from testcluster.client import JsonObject
 from testcluster.snapshots import snapshot_of

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from rescheduler.simulation.report import page
-from rescheduler.simulation.story.result import (
+from rescheduler.simulation.results.result import (
     Blocked,
     Figures,
     Happening,

@@ -55,7 +55,7 @@ class RollingUpdate(Part):
     max_unavailable: Int32 | str | None = None
 
 
-class Strategy(Part):
+class DeploymentStrategy(Part):
     """How a workload replaces its pods."""
 
     type: str = ""
@@ -67,7 +67,7 @@ class WorkloadSpec(Part):
 
     replicas: Int32 | None = None
     selector: LabelSelector | None = None
-    strategy: Strategy = Strategy()
+    strategy: DeploymentStrategy = DeploymentStrategy()
     min_ready_seconds: Int32 = 0
     paused: bool = False
 

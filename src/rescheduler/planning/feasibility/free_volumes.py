@@ -21,8 +21,8 @@ from rescheduler.model.objects import (
 from rescheduler.model.quantities import nanos
 from rescheduler.model.selectors import matches
 from rescheduler.model.snapshot import Bools, Snapshot
-from rescheduler.planning.feasibility.rule import key_of
-from rescheduler.planning.feasibility.volumes import (
+from rescheduler.planning.feasibility.filter_plugin import key_of
+from rescheduler.planning.feasibility.volume_claims import (
     Reach,
     class_of_claim,
     class_of_volume,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rescheduler.model.snapshot import Bools, Ints
-from rescheduler.planning.problem import Problem
+from rescheduler.planning.problem.problem import Problem
 
 
 class Allowances:

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.plan import Mode
-from rescheduler.planning.problem import Problem
+from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.occupancy import Occupancy
 
 # Pods are compared by how well they would do on the nodes that suit most pods best.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
-from rescheduler.planning.problem import Problem
+from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.allowances import Allowances
 from rescheduler.planning.search.arrivals import Arrivals
 from rescheduler.planning.search.occupancy import Occupancy

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rescheduler.planning.search.champion import Champion
-from rescheduler.planning.search.neighbourhood import Change, Neighbourhood
+from rescheduler.planning.search.best_plan import BestPlan
+from rescheduler.planning.search.neighbourhood import CandidateChange, Neighbourhood
 from rescheduler.planning.search.placement import Placement, Shift
 
 # Changes looked at in a turn, in case the best are not allowed.
@@ -37,7 +37,7 @@ class Exchange:
     """Improves a placement, turn by turn."""
 
     def __init__(
-        self, placement: Placement, champion: Champion, seed: int, out_of_time: Callable[[], bool]
+        self, placement: Placement, champion: BestPlan, seed: int, out_of_time: Callable[[], bool]
     ) -> None:
         self._problem = placement.problem
         self._placement = placement
@@ -112,7 +112,7 @@ class Exchange:
             if self._turn >= turns or self._out_of_time():
                 break
 
-    def _make_best_change(self) -> Change | None:
+    def _make_best_change(self) -> CandidateChange | None:
         first = True
         for change in self._neighbourhood.best(_CONSIDERED, self._random):
             if first and change.delta > 0:
@@ -125,7 +125,7 @@ class Exchange:
                 self._refused.add(change.shifts)
         return None
 
-    def _forbid_return(self, change: Change) -> None:
+    def _forbid_return(self, change: CandidateChange) -> None:
         for template, source, _ in change.shifts:
             pause = int(self._random.integers(_SHORTEST_TABU, self._longest_tabu))
             until = self._turn + pause

@@ -21,7 +21,7 @@ _ROWS_AT_ONCE = 256
 _NOISE = 1e-8
 
 
-class Change(NamedTuple):
+class CandidateChange(NamedTuple):
     """What could be done, and by how much the objective would rise."""
 
     delta: float
@@ -309,7 +309,7 @@ class Neighbourhood:
 
     # ------------------------------------------------------------ what could be done
 
-    def best(self, most: int, random: np.random.Generator) -> Iterator[Change]:
+    def best(self, most: int, random: np.random.Generator) -> Iterator[CandidateChange]:
         """The best changes of different pods, the very best first."""
         with np.errstate(invalid="ignore"):
             moves = self._leave + self._come_best[self._row_template]
@@ -325,7 +325,7 @@ class Neighbourhood:
                 if change.shifts:
                     yield change
 
-    def _change(self, row: int, delta: float, is_swap: bool) -> Change:
+    def _change(self, row: int, delta: float, is_swap: bool) -> CandidateChange:
         number, node = int(self._row_template[row]), int(self._row_node[row])
         template = int(self._templates[number])
         if not is_swap:
@@ -338,13 +338,13 @@ class Neighbourhood:
         there = int(self._row_node[other])
         neither_first = np.isinf(self._come[number, there]) and np.isinf(self._come[partner, node])
         if self.direct_swaps_only and neither_first:
-            return Change(delta, ())
-        return Change(
+            return CandidateChange(delta, ())
+        return CandidateChange(
             delta,
             (Shift(template, node, there), Shift(int(self._templates[partner]), there, node)),
         )
 
-    def _move(self, row: int, number: int, node: int, delta: float) -> Change:
+    def _move(self, row: int, number: int, node: int, delta: float) -> CandidateChange:
         template, target = int(self._templates[number]), int(self._come_node[number])
         if target == node:
             others = self._come[number].copy()
@@ -352,5 +352,5 @@ class Neighbourhood:
             target = int(others.argmin())
             delta = float(self._leave[row] + others[target])
             if not np.isfinite(delta):
-                return Change(delta, ())
-        return Change(delta, (Shift(template, node, target),))
+                return CandidateChange(delta, ())
+        return CandidateChange(delta, (Shift(template, node, target),))

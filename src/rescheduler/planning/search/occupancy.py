@@ -3,8 +3,8 @@
 import numpy as np
 
 from rescheduler.model.snapshot import Floats, Ints
-from rescheduler.planning.load import NodeLoad
-from rescheduler.planning.objective import Objective
+from rescheduler.planning.node_load import NodeLoad
+from rescheduler.planning.problem.objective import Objective
 
 
 class Occupancy:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rescheduler.model.snapshot import NO_NODE, Bools, Floats, Ints
-from rescheduler.planning.feasibility.judge import Judge
-from rescheduler.planning.problem import Problem
+from rescheduler.planning.feasibility.checker import FeasibilityChecker
+from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.allowances import Allowances
 from rescheduler.planning.search.occupancy import Occupancy
 from rescheduler.planning.search.steps import Step
@@ -33,7 +33,7 @@ class Shift(NamedTuple):
 class Placement:
     """A state of the search: cells, what nodes hold, and how far that is from the start."""
 
-    def __init__(self, problem: Problem, judge: Judge) -> None:
+    def __init__(self, problem: Problem, judge: FeasibilityChecker) -> None:
         self.problem = problem
         self.judge = judge
         self.occupancy = Occupancy(problem.load, problem.objective, problem.movable_on)

@@ -8,7 +8,7 @@ out: their room is not for everyone.
 import numpy as np
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
-from rescheduler.planning.load import PODS_ROW, NodeLoad
+from rescheduler.planning.node_load import PODS_ROW, NodeLoad
 from rescheduler.planning.strategies.strategy import Rows, Strategy
 from rescheduler.settings import Policy
 

@@ -9,7 +9,7 @@ and may well be empty.
 import numpy as np
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
-from rescheduler.planning.load import CPU_ROW, MEMORY_ROW, NodeLoad
+from rescheduler.planning.node_load import CPU_ROW, MEMORY_ROW, NodeLoad
 from rescheduler.planning.strategies.strategy import Rows, Strategy
 from rescheduler.settings import Policy
 

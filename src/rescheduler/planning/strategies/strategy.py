@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
-from rescheduler.planning.load import NodeLoad
+from rescheduler.planning.node_load import NodeLoad
 from rescheduler.settings import Policy
 
 Rows = npt.NDArray[np.signedinteger[Any]] | slice

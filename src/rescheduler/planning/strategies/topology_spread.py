@@ -2,7 +2,7 @@
 
 Hard constraints come first, then soft ones; where nothing is declared, replicas of one workload
 are kept apart over zones and nodes, unless the option `undeclared` is off. What is wanted of which
-pod is told by `planning/spreading.py`; by load alone no node has to be left.
+pod is told by `planning/problem/spreading.py`; by load alone no node has to be left.
 """
 
 from rescheduler.model.snapshot import Floats

@@ -7,8 +7,8 @@ from xml.etree.ElementTree import Element
 from rescheduler.simulation.report.elements import element
 from rescheduler.simulation.report.plots import time_marks
 from rescheduler.simulation.report.style import HEATS
-from rescheduler.simulation.story.result import NodeLoads, Result
-from rescheduler.simulation.words import clock_time
+from rescheduler.simulation.results.result import NodeLoads, Result
+from rescheduler.simulation.results.text import clock_time
 
 WIDTH = 1000
 LEFT, BOTTOM = 120, 22

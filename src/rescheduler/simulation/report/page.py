@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element
 
-from rescheduler.migration.objects import Phase
+from rescheduler.migration.migration_object import Phase
 from rescheduler.simulation.report import heat, tables
 from rescheduler.simulation.report.elements import Child, element, html
 from rescheduler.simulation.report.plots import plot
 from rescheduler.simulation.report.style import LINES, css
-from rescheduler.simulation.story.result import Result
-from rescheduler.simulation.words import (
+from rescheduler.simulation.results.result import Result
+from rescheduler.simulation.results.text import (
     NONE,
     TITLES,
     about,

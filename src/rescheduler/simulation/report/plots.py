@@ -7,8 +7,8 @@ from xml.etree.ElementTree import Element
 
 from rescheduler.simulation.report.elements import element
 from rescheduler.simulation.report.style import LINES
-from rescheduler.simulation.story.result import Happening, Point, Result, Series
-from rescheduler.simulation.words import EXPLANATIONS, TITLES, clock_time, series_of, told
+from rescheduler.simulation.results.result import Happening, Point, Result, Series
+from rescheduler.simulation.results.text import EXPLANATIONS, TITLES, clock_time, series_of, told
 
 WIDTH, HEIGHT = 640, 170
 LEFT, RIGHT, TOP, BOTTOM = 52, 8, 10, 22

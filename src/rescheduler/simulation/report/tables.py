@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element
 
 from rescheduler.simulation.report.elements import Child, element
-from rescheduler.simulation.story.result import Result
-from rescheduler.simulation.words import (
+from rescheduler.simulation.results.result import Result
+from rescheduler.simulation.results.text import (
     comparison_rows,
     counted,
     how_long,

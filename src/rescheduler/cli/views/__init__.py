@@ -1,0 +1,1 @@
+"""What commands print: plans, explanations, migrations and simulations, as text and charts."""

@@ -1,0 +1,91 @@
+"""A plan for the eye: how full nodes are now and then, the moves, and what stood in the way."""
+
+from collections.abc import Iterator
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from rescheduler.cli.views.charts import chart
+from rescheduler.cli.views.moves_view import about_moves, moves_of, short_number, what_was_cut
+from rescheduler.planning.plan import Assessment, Blocked, Plan, UtilizationSpread
+
+RESOURCE_NAMES = {"cpu": "CPU", "memory": "Memory"}
+
+
+def show_plan(plan: Plan, console: Console) -> None:
+    """Print everything a person wants to know about a plan, the most important last."""
+    for part in parts_of(plan, console):
+        console.print(part)
+        console.print()
+    console.print(Text(plan.summary, style="bold"))
+
+
+def parts_of(plan: Plan, console: Console) -> Iterator[RenderableType]:
+    """The parts of the picture that there is something to show for."""
+    arrow = "->" if console.options.ascii_only else "→"
+    if plan.before.per_node:
+        yield chart(plan.before, plan.after, console)
+        yield figures(plan.before, plan.after, arrow)
+    if plan.moves:
+        title = heading(f"Moves: {len(plan.moves):,}")
+        told = about_moves(plan.moves), moves_of(plan, console, arrow)
+        yield Group(title, *told, *what_was_cut(plan, console))
+    if plan.blocked:
+        yield Group(heading(f"Not moved: {len(plan.blocked):,}"), blocked(plan.blocked))
+
+
+def heading(text: str) -> Text:
+    """The title of a part."""
+    return Text(text, style="bold")
+
+
+def figures(before: Assessment, after: Assessment, arrow: str) -> Table:
+    """The key figures, before and after."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
+    table.add_column("")
+    for title in ("Before", "", "After"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for name, was, becomes in figure_rows(before, after):
+        table.add_row(name, was, arrow if was != becomes else "=", becomes)
+    return table
+
+
+def figure_rows(before: Assessment, after: Assessment) -> Iterator[tuple[str, str, str]]:
+    """Name, value before, value after."""
+    nothing = UtilizationSpread(0.0, 0.0, 0.0, 0.0)
+    for resource, name in RESOURCE_NAMES.items():
+        was = before.utilization.get(resource, nothing)
+        becomes = after.utilization.get(resource, nothing)
+        yield f"{name}, fullest node", percent(was.maximum), percent(becomes.maximum)
+        spread = was.standard_deviation, becomes.standard_deviation
+        yield f"{name}, standard deviation", percent(spread[0]), percent(spread[1])
+    yield "Nodes in use", f"{before.nodes_in_use:,}", f"{after.nodes_in_use:,}"
+    yield "Objective", short_number(before.objective), short_number(after.objective)
+
+
+def percent(fraction: float) -> str:
+    """A fraction as people write it."""
+    return f"{fraction * 100:.1f} %"
+
+
+def blocked(pods: tuple[Blocked, ...]) -> Table:
+    """How many pods each blocker kept where they are, with an example."""
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, pad_edge=False)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(ratio=1, style="dim", overflow="fold")
+    for blocker, group in by_blocker(pods):
+        example = group[0]
+        detail = f": {example.detail}" if example.detail else ""
+        such_as = "" if len(group) == 1 else "such as "
+        table.add_row(f"{len(group):,}", blocker, Text(f"{such_as}{example.pod}{detail}"))
+    return table
+
+
+def by_blocker(pods: tuple[Blocked, ...]) -> list[tuple[str, list[Blocked]]]:
+    """Pods by what kept them, the most frequent first."""
+    groups: dict[str, list[Blocked]] = {}
+    for pod in pods:
+        groups.setdefault(pod.blocker, []).append(pod)
+    return sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))

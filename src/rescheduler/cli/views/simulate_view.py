@@ -1,0 +1,170 @@
+"""The result of a simulation for the eye, the most important last."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from rescheduler.cli.views.plan_view import heading
+from rescheduler.cli.views.time_series import chart
+from rescheduler.simulation.results.result import Result
+from rescheduler.simulation.results.text import (
+    NONE,
+    TITLES,
+    about,
+    camel,
+    clock_time,
+    comparison_rows,
+    counted,
+    development,
+    headline,
+    how_long,
+    lasting,
+    leftover_words,
+    moment_rows,
+    outcome_rows,
+    series_of,
+    shortly_named,
+)
+
+WIDEST_CHART = 72
+MOST_REASONS = 8
+MOST_HAPPENINGS = 12
+
+
+def show_results(results: Sequence[Result], console: Console, report: str | None) -> None:
+    """Print everything that was seen; of several runs what tells them apart."""
+    results = shortly_named(results)
+    parts = of_one(results[0], console) if len(results) == 1 else of_several(results)
+    for part in parts:
+        console.print(part)
+        console.print()
+    console.print(Text(conclusion(results), style="bold"))
+    if report:
+        console.print(Text(f"The page is in {report}.", style="dim"))
+
+
+def conclusion(results: Sequence[Result]) -> str:
+    """What it comes down to."""
+    if len(results) == 1:
+        return headline(results[0])
+    return "\n".join(f"{result.policy}: {headline(result)}" for result in results)
+
+
+def of_one(result: Result, console: Console) -> Iterator[RenderableType]:
+    """The parts of one run's picture that there is something to show for."""
+    yield over_time(result, console)
+    lasted = Text(how_long(result), style="dim")
+    yield Group(heading("Moments below the desired count"), moments(result), lasted)
+    if result.policy != NONE:
+        yield Group(heading(moves_title(result)), moves(result))
+    if result.happenings:
+        yield Group(heading("What happened"), *happened(result))
+    if result.blocked:
+        yield Group(heading("Pods that stayed, and why"), blocked(result))
+    if result.rounds.total:
+        yield Group(heading(rounds_title(result)), *rests(result))
+    yield Text(leftover_words(result), style="dim" if not result.leftovers.count else "red")
+    for note in (*result.notes, *result.warnings):
+        yield Text(note, style="yellow")
+    yield Text(f"{about(result)}, policy {result.policy}.", style="dim")
+
+
+def over_time(result: Result, console: Console) -> RenderableType:
+    """A small chart for each series that is not always nothing."""
+    parts: list[RenderableType] = []
+    for name, title in TITLES.items():
+        values = [point.value for point in series_of(result, name)]
+        if not any(values):
+            continue
+        line = Text(f"{title}: ", style="bold")
+        line.append(development(name, result.summary[camel(name)]), style="not bold")
+        drawing = chart(values, min(console.width - 2, WIDEST_CHART), console)
+        parts += [line, Padding(drawing, (0, 0, 1, 2))]
+    return Group(*parts)
+
+
+def plain_table() -> Table:
+    """A table without lines."""
+    return Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+
+
+def moments(result: Result) -> Table:
+    """Who is charged with them."""
+    table = plain_table()
+    table.add_column("charged to")
+    table.add_column("why")
+    table.add_column("moments", justify="right")
+    for charged_to, why, count in moment_rows(result):
+        table.add_row(charged_to, why, count)
+    return table
+
+
+def moves_title(result: Result) -> str:
+    """How many moves there were, and how long they took."""
+    migrations = result.migrations
+    took = f", {lasting(migrations.mean_seconds)} each" if migrations.mean_seconds else ""
+    return f"Moves: {migrations.total:,}{took}"
+
+
+def moves(result: Result) -> RenderableType:
+    """By strategy and outcome."""
+    words, rows = outcome_rows(result)
+    if not rows:
+        return Text("Nothing was moved.")
+    table = plain_table()
+    table.add_column("for")
+    for word in words:
+        table.add_column(word, justify="right")
+    for strategy, counts in rows:
+        table.add_row(strategy, *(f"{count:,}" for count in counts))
+    return table
+
+
+def happened(result: Result) -> Iterator[Text]:
+    """What the workload file had happen to nodes and versions."""
+    for each in result.happenings[:MOST_HAPPENINGS]:
+        yield Text(f"{clock_time(result, each.seconds)}  {each.what}")
+    more = len(result.happenings) - MOST_HAPPENINGS
+    if more > 0:
+        yield Text(f"… and {more:,} more", style="dim")
+
+
+def blocked(result: Result) -> Table:
+    """The reasons, those of most pods first."""
+    table = plain_table()
+    table.add_column("pods", justify="right")
+    table.add_column("rounds", justify="right")
+    table.add_column("why", overflow="fold")
+    table.add_column("for example", style="dim", overflow="fold")
+    for each in result.blocked[:MOST_REASONS]:
+        table.add_row(f"{each.pods:,}", f"{each.rounds:,}", each.meaning, Text(each.example))
+    return table
+
+
+def rounds_title(result: Result) -> str:
+    """How many rounds there were."""
+    rounds = result.rounds
+    return f"{counted(rounds.total, 'round')}, {rounds.with_moves:,} with moves"
+
+
+def rests(result: Result) -> Iterator[RenderableType]:
+    """Why rounds moved nothing."""
+    for each in result.rounds.at_rest:
+        yield Text(f"{counted(each.rounds, 'time')}: {each.why}", style="dim")
+
+
+def of_several(results: Sequence[Result]) -> Iterator[RenderableType]:
+    """A column for each run."""
+    table = plain_table()
+    table.add_column("", no_wrap=True)
+    for result in results:
+        table.add_column(Text(result.policy), justify="right", overflow="fold")
+    for row in comparison_rows(results):
+        table.add_row(*row)
+    yield Group(heading("The same cluster and the same future, under each policy"), table)
+    for note in results[0].notes:
+        yield Text(note, style="yellow")
+    yield Text(f"{about(results[0])}.", style="dim")

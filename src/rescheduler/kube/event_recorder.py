@@ -1,0 +1,90 @@
+"""Kubernetes Events: what happens to an object, where people look for it.
+
+They are sent in the background and at most once: a lost Event must not hold up anything else.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from random import Random
+from typing import Any
+
+from rescheduler.errors import ReschedulerError
+from rescheduler.kube.api_server import ApiServer
+from rescheduler.kube.clock import WALL_CLOCK
+
+logger = logging.getLogger(__name__)
+
+MOST_WAITING = 1000
+LONGEST_MESSAGE = 1000
+COMPONENT = "rescheduler"
+
+
+class EventRecorder:
+    """Events on their way to the server."""
+
+    def __init__(
+        self,
+        server: ApiServer,
+        clock: Callable[[], datetime] = WALL_CLOCK.now,
+        chance: Random | None = None,
+    ) -> None:
+        self._server = server
+        self._clock = clock
+        self._chance = chance or Random()
+        self._waiting: asyncio.Queue[dict[str, Any]] = asyncio.Queue(MOST_WAITING)
+
+    def record(
+        self, about: Mapping[str, str], reason: str, message: str, *, warning: bool = False
+    ) -> bool:
+        """Send an Event about an object; False if too many wait and this one is left out."""
+        name = f"{about['name'][:200]}.{self._chance.getrandbits(64):016x}"
+        try:
+            self._waiting.put_nowait(event(name, about, reason, message, self._clock(), warning))
+        except asyncio.QueueFull:
+            return False
+        return True
+
+    async def run(self) -> None:
+        """Send them, one after the other, until cancelled."""
+        while True:
+            await self._send(await self._waiting.get())
+
+    async def flush(self) -> None:
+        """Send all that still wait."""
+        while not self._waiting.empty():
+            await self._send(self._waiting.get_nowait())
+
+    async def _send(self, body: dict[str, Any]) -> None:
+        namespace = body["metadata"]["namespace"]
+        try:
+            await self._server.create(f"/api/v1/namespaces/{namespace}/events", body)
+        except ReschedulerError as error:
+            logger.debug("Failed to send an Event", extra={"error": str(error)})
+
+
+def about_pod(namespace: str, name: str, uid: str) -> dict[str, str]:
+    """The pod that an Event is about."""
+    return {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid}
+
+
+def event(
+    name: str, about: Mapping[str, str], reason: str, message: str, now: datetime, warning: bool
+) -> dict[str, Any]:
+    """An Event as the server takes it."""
+    moment = now.isoformat(timespec="seconds")
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"namespace": about["namespace"], "name": name},
+        "involvedObject": about,
+        "reason": reason,
+        "message": message[:LONGEST_MESSAGE],
+        "type": "Warning" if warning else "Normal",
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+    }

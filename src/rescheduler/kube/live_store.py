@@ -1,0 +1,165 @@
+"""The cluster, kept up to date: a list-watch for every kind."""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from rescheduler.errors import Forbidden, NotFound, ReschedulerError, Unavailable
+from rescheduler.kube.api_server import ApiServer
+from rescheduler.kube.listwatch import ListWatch, WatchSettings
+from rescheduler.model.kinds import Kind
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.model.tables.tables import TableChange
+
+# What a kind that we can do without may answer.
+NOT_THERE = (Forbidden, NotFound)
+
+
+@dataclass(frozen=True)
+class KindStatus:
+    """How much is known about one kind."""
+
+    kind: str
+    synced: bool
+    # False for an optional kind that the server does not have, or does not show us.
+    available: bool
+    # Since the table was last known to be up to date; None before the first list.
+    age_seconds: float | None
+    last_error: str | None
+
+
+class LiveStore:
+    """The cluster's tables, filled from an API server.
+
+    Either `await list_once()` to read everything once, or `start()`, `await synced()` and
+    finally `await stop()` to follow the cluster. `optional` names kinds that may be missing:
+    their tables then stay empty.
+    """
+
+    def __init__(
+        self,
+        server: ApiServer,
+        tables: ClusterTables,
+        optional: Collection[Kind[Any]] = (),
+        settings: WatchSettings | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Random | None = None,
+    ) -> None:
+        self._tables = tables
+        self._optional = {kind.name for kind in optional}
+        self._clock = clock
+        self._watches = [
+            ListWatch(server, table, settings, clock, chance) for table in tables.tables()
+        ]
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to list and watch every kind."""
+        assert not self._tasks, "a store is started once"
+        self._tasks = [
+            asyncio.create_task(watch.run(), name=f"watch {watch.kind.plural}")
+            for watch in self._watches
+        ]
+
+    async def stop(self) -> None:
+        """Stop following the cluster; the tables stay as they are."""
+        await cancel(self._tasks)
+        self._tasks = []
+
+    async def synced(self, timeout_seconds: float | None = None) -> None:
+        """Return when every kind has been listed once.
+
+        Raises at once what only a person can mend, and `Unavailable` after the timeout, with
+        the last thing that went wrong.
+        """
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await all_of([self._wait_for(watch) for watch in self._watches])
+        except TimeoutError as error:
+            raise self._still_waiting() from error
+
+    async def list_once(self) -> None:
+        """Read every kind once, without watching.
+
+        One after the other: reading is work for one processor, so pages of several kinds at the
+        same time would only take more memory.
+        """
+        for watch in self._watches:
+            await self._list(watch)
+
+    def snapshot(self) -> Snapshot:
+        """The cluster as it is known now."""
+        return self._tables.snapshot()
+
+    def status(self) -> list[KindStatus]:
+        """What is known about each kind."""
+        return [self._status_of(watch) for watch in self._watches]
+
+    def age(self) -> float | None:
+        """The age of what is oldest among the kinds there are; None until all are listed."""
+        ages = [status.age_seconds for status in self.status() if status.available]
+        known = [age for age in ages if age is not None]
+        return max(known, default=None) if len(known) == len(ages) else None
+
+    def subscribe(self, kind: Kind[Any], callback: Callable[[TableChange], None]) -> None:
+        """Call back with every change of a kind from now on."""
+        next(watch for watch in self._watches if watch.kind is kind).subscribe(callback)
+
+    def _status_of(self, watch: ListWatch[Any]) -> KindStatus:
+        error = watch.last_error
+        return KindStatus(
+            kind=watch.kind.name,
+            synced=watch.synced,
+            available=watch.synced or not self._may_be_missing(watch, error),
+            age_seconds=watch.age(self._clock()),
+            last_error=None if error is None else str(error),
+        )
+
+    def _may_be_missing(self, watch: ListWatch[Any], error: ReschedulerError | None) -> bool:
+        return watch.kind.name in self._optional and isinstance(error, NOT_THERE)
+
+    async def _wait_for(self, watch: ListWatch[Any]) -> None:
+        with self._excused(watch):
+            await watch.wait_synced()
+
+    async def _list(self, watch: ListWatch[Any]) -> None:
+        with self._excused(watch):
+            await watch.list()
+
+    @contextmanager
+    def _excused(self, watch: ListWatch[Any]) -> Iterator[None]:
+        """Let an optional kind be missing."""
+        try:
+            yield
+        except NOT_THERE as error:
+            if not self._may_be_missing(watch, error):
+                raise
+            watch.last_error = error
+
+    def _still_waiting(self) -> Unavailable:
+        waiting = [watch for watch in self._watches if not watch.synced]
+        errors = [str(watch.last_error) for watch in waiting if watch.last_error is not None]
+        names = ", ".join(watch.kind.plural for watch in waiting)
+        why = errors[0] if errors else "the server has not answered yet"
+        return Unavailable("LIST", f"still without a first list of {names}: {why}")
+
+
+async def all_of(parts: list[Coroutine[Any, Any, None]]) -> None:
+    """Run all parts at the same time; the first to fail ends the others and is raised."""
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        await cancel(tasks)
+
+
+async def cancel(tasks: list[asyncio.Task[None]]) -> None:
+    """End tasks and wait until they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

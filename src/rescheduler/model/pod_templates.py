@@ -1,0 +1,275 @@
+# mypy: disable-error-code="misc"
+# (mypy does not see that structs inherit being frozen)
+"""Pod templates: what the pods of one workload have in common, kept once.
+
+Replicas differ in name, node and state, and in nothing else that matters for where they may run.
+So each pod is a row of numbers that points to its template, and whatever can be computed from a
+template is computed once for all of its pods.
+"""
+
+from array import array
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from rescheduler.model.objects import (
+    Affinity,
+    Annotations,
+    Container,
+    ContainerStatus,
+    Labels,
+    OwnerReference,
+    Part,
+    Pod,
+    PodSpec,
+    ResourceList,
+    ResourceRequirements,
+    Toleration,
+    TopologySpreadConstraint,
+    Volume,
+)
+from rescheduler.model.resources import PODS, held_by, in_units, pod_amounts
+
+
+class Resize(Part):
+    """What running containers hold where that is not what their pod asks for."""
+
+    containers: tuple[ContainerStatus, ...] = ()
+    pod_requests: ResourceList | None = None
+    pod_allocated: ResourceList = {}
+    infeasible: bool = False
+
+
+class PodTemplate(Part):
+    """Everything about a pod that its replicas share."""
+
+    namespace: str
+    labels: Labels = {}
+    annotations: Annotations = Annotations()
+    owner: OwnerReference | None = None
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: ResourceList = {}
+    pod_requests: ResourceList = {}
+    node_selector: Labels = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    spread: tuple[TopologySpreadConstraint, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    resource_claims: bool = False
+    priority: int = 0
+    priority_class_name: str = ""
+    host_network: bool = False
+    host_users: bool | None = None
+    resize: Resize | None = None
+
+    def asked(self) -> dict[str, int]:
+        """What a new pod of this template asks of a node, in the scheduler's units."""
+        amounts = pod_amounts(
+            self.containers, self.init_containers, self.pod_requests, self.overhead
+        )
+        return {**in_units(amounts), PODS: 1}
+
+    def held(self) -> dict[str, int]:
+        """What a running pod of this template takes up on its node while it is being resized."""
+        amounts = pod_amounts(
+            self._as_held(self.containers, sidecars_only=False),
+            self._as_held(self.init_containers, sidecars_only=True),
+            self._pod_level_held(),
+            self.overhead,
+        )
+        return {**in_units(amounts), PODS: 1}
+
+    def _as_held(
+        self, containers: tuple[Container, ...], sidecars_only: bool
+    ) -> tuple[Container, ...]:
+        assert self.resize is not None
+        statuses = {status.name: status for status in self.resize.containers}
+        return tuple(
+            container
+            if sidecars_only and container.restart_policy != "Always"
+            else msgspec.structs.replace(
+                container,
+                resources=msgspec.structs.replace(
+                    container.resources,
+                    requests=held_by(
+                        container.resources.requests,
+                        statuses.get(container.name),
+                        self.resize.infeasible,
+                    ),
+                ),
+            )
+            for container in containers
+        )
+
+    def _pod_level_held(self) -> ResourceList:
+        assert self.resize is not None
+        if self.resize.pod_requests is None:
+            return self.pod_requests
+        status = ContainerStatus(
+            resources=ResourceRequirements(requests=self.resize.pod_requests),
+            allocated_resources=self.resize.pod_allocated,
+        )
+        held = held_by(self.pod_requests, status, self.resize.infeasible)
+        return {resource: held.get(resource, 0) for resource in self.pod_requests}
+
+
+Parts = tuple[Any, ...]
+_OWNER = PodTemplate.__struct_fields__.index("owner")
+
+
+def shared_parts(pod: Pod) -> Parts:
+    """What `pod` shares with its replicas: the fields of its template, in their order."""
+    metadata, spec = pod.metadata, pod.spec
+    return (
+        metadata.namespace,
+        metadata.labels,
+        metadata.annotations,
+        metadata.controller,
+        spec.containers,
+        spec.init_containers,
+        spec.overhead,
+        spec.resources.requests if spec.resources is not None else {},
+        spec.node_selector,
+        spec.affinity,
+        spec.tolerations,
+        spec.topology_spread_constraints,
+        # Each pod has a token volume with a random name: kept, it would make every pod unique.
+        tuple([volume for volume in spec.volumes if volume.matters]),
+        bool(spec.resource_claims),
+        spec.priority,
+        spec.priority_class_name,
+        spec.host_network,
+        spec.host_users,
+        _resize_of(pod),
+    )
+
+
+def _resize_of(pod: Pod) -> Resize | None:
+    """None for the usual pod, which has exactly what it asks for."""
+    status = pod.status
+    statuses = status.container_statuses
+    if status.init_container_statuses:
+        statuses += status.init_container_statuses
+    if status.resources is None and not _differ(pod.spec, statuses):
+        return None
+    return Resize(
+        containers=statuses,
+        pod_requests=status.resources.requests if status.resources is not None else None,
+        pod_allocated=status.allocated_resources,
+        infeasible=any(
+            condition.type == "PodResizePending" and condition.reason == "Infeasible"
+            for condition in status.conditions
+        ),
+    )
+
+
+def _differ(spec: PodSpec, statuses: tuple[ContainerStatus, ...]) -> bool:
+    """Whether any container was given something else than it asks for."""
+    for status in statuses:
+        if status.resources is not None:
+            for container in spec.containers + spec.init_containers:
+                if container.name == status.name:
+                    asked, given = container.resources.requests, status.resources.requests
+                    allocated = status.allocated_resources
+                    if given != asked or (allocated and allocated != asked):
+                        return True
+    return False
+
+
+def _owner_uid(parts: Parts) -> str:
+    owner: OwnerReference | None = parts[_OWNER]
+    return "" if owner is None else owner.uid
+
+
+class PooledTemplate(NamedTuple):
+    """A template, the parts it was made of, and what its pods ask for and hold."""
+
+    template: PodTemplate
+    parts: Parts
+    asked: dict[str, int]
+    held: dict[str, int]
+
+
+class TemplatePool:
+    """Numbers templates, the same number for equal ones, and forgets those no pod uses."""
+
+    def __init__(self) -> None:
+        self._encode = msgspec.json.Encoder(order="deterministic").encode
+        self._number_of: dict[bytes, int] = {}
+        self._digests: list[bytes] = []
+        self._entries: list[PooledTemplate | None] = []
+        self._users = array("q")
+        self._free: list[int] = []
+        self._latest_of_owner: dict[str, int] = {}
+        self.added = 0
+        """How many templates were ever added."""
+        self._added_as = array("q")
+
+    def acquire(self, pod: Pod) -> int:
+        """The number of the template of `pod`, which now has one user more."""
+        parts = shared_parts(pod)
+        # Most likely it is that of its owner's last pod, and comparing is quicker than digesting.
+        owner = _owner_uid(parts)
+        number = self._latest_of_owner.get(owner, -1)
+        if number < 0 or self[number].parts != parts:
+            number = self._find(parts)
+            self._latest_of_owner[owner] = number
+        self._users[number] += 1
+        return number
+
+    def release(self, number: int) -> None:
+        """One user less; the last one takes the template along."""
+        self._users[number] -= 1
+        if self._users[number] == 0:
+            owner = _owner_uid(self[number].parts)
+            if self._latest_of_owner.get(owner) == number:
+                del self._latest_of_owner[owner]
+            del self._number_of[self._digests[number]]
+            self._entries[number] = None
+            self._free.append(number)
+
+    def __getitem__(self, number: int) -> PooledTemplate:
+        entry = self._entries[number]
+        assert entry is not None, "a template without users was asked for"
+        return entry
+
+    def __len__(self) -> int:
+        return len(self._number_of)
+
+    def added_since(self, added: int) -> list[int]:
+        """The numbers given to templates after so many were added; some may be unused again."""
+        numbers: list[int] = np.flatnonzero(np.array(self._added_as, np.int64) > added).tolist()
+        return numbers
+
+    def digest(self, number: int) -> bytes | None:
+        """The same for equal templates; None if no pod uses the template any more."""
+        return self._digests[number] if self._entries[number] is not None else None
+
+    def _find(self, parts: Parts) -> int:
+        """The number of the template with these parts, new or not."""
+        digest = blake2b(self._encode(parts), digest_size=16).digest()
+        number = self._number_of.get(digest)
+        return self._add(digest, parts) if number is None else number
+
+    def _add(self, digest: bytes, parts: Parts) -> int:
+        # Computed before anything is changed: a bad quantity leaves the pool as it was.
+        template = PodTemplate(*parts)
+        asked = template.asked()
+        held = asked if template.resize is None else template.held()
+        entry = PooledTemplate(template, parts, asked, held)
+        if self._free:
+            number = self._free.pop()
+            self._digests[number], self._entries[number] = digest, entry
+        else:
+            number = len(self._entries)
+            self._digests.append(digest)
+            self._entries.append(entry)
+            self._users.append(0)
+            self._added_as.append(0)
+        self._number_of[digest] = number
+        self.added += 1
+        self._added_as[number] = self.added
+        return number

@@ -1,0 +1,108 @@
+"""The cluster as it is known right now: a table for each kind, and snapshots of them all."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rescheduler.model import kinds
+from rescheduler.model.kinds import KINDS, Kind
+from rescheduler.model.objects import Node
+from rescheduler.model.pod_templates import PooledTemplate
+from rescheduler.model.resources import BASIC
+from rescheduler.model.snapshot import Amounts, NodeColumns, Snapshot
+from rescheduler.model.tables.tables import NodeTable, ObjectTable, PodTable, Table
+
+
+class ClusterTables:
+    """One table per kind. Files and watches fill them; `snapshot` freezes what they hold."""
+
+    def __init__(self) -> None:
+        self.nodes = NodeTable()
+        self.pods = PodTable()
+        self._others: dict[str, ObjectTable[Any]] = {
+            kind.name: ObjectTable(kind) for kind in KINDS if kind not in (kinds.NODE, kinds.POD)
+        }
+
+    def tables(self) -> Iterable[Table[Any]]:
+        """All tables, in the order in which kinds are best read: nodes before their pods."""
+        return [self.of(kind) for kind in KINDS]
+
+    def of(self, kind: Kind[Any]) -> Any:
+        """The table of one kind."""
+        if kind is kinds.NODE:
+            return self.nodes
+        if kind is kinds.POD:
+            return self.pods
+        return self._others[kind.name]
+
+    @property
+    def changes(self) -> int:
+        """How often anything in any table has changed."""
+        return sum(self.of(kind).changes for kind in KINDS)
+
+    def snapshot(self) -> Snapshot:
+        """The cluster as the tables know it at this moment."""
+        nodes = self.nodes.by_key()
+        allocatable = self.nodes.allocatable()
+        pods, templates = self.pods.columns({name: row for row, name in enumerate(nodes)})
+        asked = [each.asked for each in templates]
+        held = [each.held for each in templates]
+        extended = {resource for amounts in (*allocatable, *held, *asked) for resource in amounts}
+        resources = (*BASIC, *sorted(extended.difference(BASIC)))
+        return Snapshot(
+            resources=resources,
+            nodes=NodeColumns(
+                names=tuple(nodes),
+                objects=tuple(nodes.values()),
+                allocatable=_matrix(allocatable, resources),
+                unschedulable=np.array([node.spec.unschedulable for node in nodes.values()], bool),
+                ready=np.array([is_ready(node) for node in nodes.values()], bool),
+            ),
+            pods=pods,
+            templates=tuple(each.template for each in templates),
+            asked=_matrix(asked, resources),
+            held=_matrix(held, resources),
+            namespaces=self.of(kinds.NAMESPACE).by_key(),
+            budgets=self.of(kinds.BUDGET).by_key(),
+            replica_sets=self.of(kinds.REPLICA_SET).by_key(),
+            replication_controllers=self.of(kinds.REPLICATION_CONTROLLER).by_key(),
+            deployments=self.of(kinds.DEPLOYMENT).by_key(),
+            stateful_sets=self.of(kinds.STATEFUL_SET).by_key(),
+            daemon_sets=self.of(kinds.DAEMON_SET).by_key(),
+            jobs=self.of(kinds.JOB).by_key(),
+            priority_classes=self.of(kinds.PRIORITY_CLASS).by_key(),
+            volumes=self.of(kinds.VOLUME).by_key(),
+            claims=self.of(kinds.CLAIM).by_key(),
+            storage_classes=self.of(kinds.STORAGE_CLASS).by_key(),
+            csi_nodes=self.of(kinds.CSI_NODE).by_key(),
+            csi_drivers=self.of(kinds.CSI_DRIVER).by_key(),
+        )
+
+
+def with_templates(snapshot: Snapshot, added: Sequence[PooledTemplate]) -> Snapshot:
+    """The same cluster with templates that none of its pods has, after those that it knows.
+
+    They must not ask for resources that the snapshot has no column for.
+    """
+    resources = snapshot.resources
+    return replace(
+        snapshot,
+        templates=(*snapshot.templates, *(each.template for each in added)),
+        asked=np.vstack([snapshot.asked, _matrix([each.asked for each in added], resources)]),
+        held=np.vstack([snapshot.held, _matrix([each.held for each in added], resources)]),
+    )
+
+
+def _matrix(rows: list[dict[str, int]], resources: tuple[str, ...]) -> Amounts:
+    values = [[row.get(resource, 0) for resource in resources] for row in rows]
+    return np.array(values, np.int64).reshape(len(rows), len(resources))
+
+
+def is_ready(node: Node) -> bool:
+    """Whether a node says that it is healthy."""
+    return any(
+        condition.type == "Ready" and condition.status == "True"
+        for condition in node.status.conditions
+    )

@@ -1,0 +1,66 @@
+"""What a plan depends on besides the cluster and the policy: the time, and what went before.
+
+Whoever asks for a plan knows these things and hands them in, so that the same input gives the same
+plan. One plan for a person, from a file perhaps, has no past: the defaults say so.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from math import inf
+
+
+class Outcome(StrEnum):
+    """How a move ended."""
+
+    LANDED = "Landed"
+    """The pod runs on the target."""
+    ELSEWHERE = "Elsewhere"
+    """Its replacement runs on a node that was not planned."""
+    CAME_BACK = "CameBack"
+    """Its replacement runs where it came from."""
+    FAILED = "Failed"
+    """The move was given up, and the pod is where it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastMove:
+    """A move that is over."""
+
+    pod: str
+    """Key of the pod that was moved; its replacement often has another one."""
+    workload: str
+    """`ReplicaSet/shop/web`: kind, namespace and name of its owner. Empty for a bare pod."""
+    source: str
+    target: str
+    outcome: Outcome
+    at: float
+    """When it ended, in seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveInFlight:
+    """A pod that is being migrated, and where to."""
+
+    pod: str
+    target: str
+    new_pod: str = ""
+    """Key of the pod that was made for it on the target, if there is one already."""
+
+
+@dataclass(frozen=True)
+class PlanningContext:
+    """What is known besides the cluster and the policy."""
+
+    now: float = inf
+    """In seconds since 1970. At the end of all time every pod is old and no move is recent."""
+    history: tuple[PastMove, ...] = ()
+    in_flight: tuple[MoveInFlight, ...] = ()
+    rounds_pressed: Mapping[str, int] | None = None
+    """In how many rounds in a row, this one included, each node's load was too high. None: nobody
+    counts, because this is not one of many rounds."""
+    seed: int = 0
+    """Decides between equals."""
+
+
+DEFAULT_CONTEXT = PlanningContext()

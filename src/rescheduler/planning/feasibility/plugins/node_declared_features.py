@@ -1,0 +1,56 @@
+"""NodeDeclaredFeatures: the node must declare the kubelet features that the pod relies on.
+
+Of the features that nodes declare in Kubernetes 1.36, two are asked for by pods: restarting all
+containers of a pod when one exits, and user namespaces together with the host's network.
+"""
+
+import numpy as np
+
+from rescheduler.model.pod_templates import PodTemplate
+from rescheduler.model.snapshot import Bools
+from rescheduler.planning.feasibility.filter_plugin import ClusterView
+
+_RESTART_ALL = "RestartAllContainersOnContainerExits"
+_USER_NAMESPACES_ON_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
+
+
+class NodeDeclaredFeatures:
+    """Refuses nodes that do not declare a feature the pod needs."""
+
+    name = "NodeDeclaredFeatures"
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._lacking: dict[frozenset[str], Bools] = {}
+
+    def refused(self, template: int) -> Bools | None:
+        needed = needed_features(self._view.snapshot.templates[template])
+        if not needed:
+            return None
+        lacking = self._lacking.get(needed)
+        if lacking is None:
+            declared = [node.status.declared_features for node in self._view.snapshot.nodes.objects]
+            lacking = np.array([not needed.issubset(each) for each in declared], bool)
+            self._lacking[needed] = lacking
+        return lacking
+
+    def reason(self, template: int, node: int) -> str:
+        needed = needed_features(self._view.snapshot.templates[template])
+        missing = needed.difference(
+            self._view.snapshot.nodes.objects[node].status.declared_features
+        )
+        return f"the node does not declare {', '.join(sorted(missing))}, which the pod needs"
+
+
+def needed_features(template: PodTemplate) -> frozenset[str]:
+    """Kubelet features without which the pod cannot run as it says."""
+    features = set()
+    if any(
+        rule.action == "RestartAllContainers"
+        for container in template.containers + template.init_containers
+        for rule in container.restart_policy_rules
+    ):
+        features.add(_RESTART_ALL)
+    if template.host_network and template.host_users is False:
+        features.add(_USER_NAMESPACES_ON_HOST_NETWORK)
+    return frozenset(features)

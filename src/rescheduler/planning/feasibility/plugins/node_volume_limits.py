@@ -1,0 +1,250 @@
+"""NodeVolumeLimits: a storage driver can attach only so many volumes to a node.
+
+The node's CSINode says how many for each driver; without it, or without a number, there is no
+limit. A volume counts once, however many pods on the node use it, and so does an in-tree volume
+whose driver a CSI driver has replaced. A claim without a volume counts for the driver that will
+make one.
+
+The scheduler also counts volumes that are still attached though no pod on the node uses them any
+more. They go away by themselves within seconds, and are not counted here.
+"""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+import numpy as np
+
+from rescheduler.model.objects import PersistentVolumeClaim
+from rescheduler.model.pod_templates import PodTemplate
+from rescheduler.model.snapshot import Amounts, Bools, Snapshot
+from rescheduler.planning.feasibility.filter_plugin import ClusterView
+from rescheduler.planning.feasibility.volume_claims import (
+    NO_CLAIM,
+    NO_CLAIM_YET,
+    REPLACED_BY,
+    add_to,
+    claim_keys,
+    class_of_claim,
+    ephemeral_volumes,
+    replacing_driver,
+    translated_handle,
+)
+
+_UNLIMITED = 2**31
+# In-tree drivers whose volumes the scheduler counts neither for them nor for their replacements.
+_NEVER_COUNTED = ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume")
+
+
+class CsiVolume(NamedTuple):
+    """A volume as its driver knows it."""
+
+    driver: str
+    handle: str
+
+
+class Use(NamedTuple):
+    """The volumes that a pod has attached to its node."""
+
+    volumes: frozenset[CsiVolume] = frozenset()
+    unclear: str = ""
+    """What cannot be counted, if anything: it keeps every further volume from the node."""
+
+
+class NodeVolumeLimits:
+    """Refuses nodes that cannot take another volume of a driver."""
+
+    name = "NodeVolumeLimits"
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._finder = UseFinder(view.snapshot)
+        self._uses: dict[int, Use] = {}
+        self._own_uses = self._finder.of_own_claims()
+        self._obstacles: dict[int, str] = {}
+        for template in range(len(view.snapshot.templates)):
+            self.know(template)
+        nodes = view.snapshot.nodes
+        self._everywhere: Bools = np.ones(len(nodes), bool)
+        self._with_csi_node: Bools = np.array(
+            [name in view.snapshot.csi_nodes for name in nodes.names], bool
+        )
+        self._limits = _limits_by_driver(view.snapshot)
+        self._limited: Bools = np.zeros(len(nodes), bool)
+        for limit in self._limits.values():
+            self._limited |= limit < _UNLIMITED
+        # How many placed pods use a volume, by node; and how many volumes that makes, by driver.
+        self._users: dict[CsiVolume, dict[int, int]] = defaultdict(dict)
+        self._attached: dict[str, Amounts] = {
+            driver: np.zeros(len(nodes), np.int64) for driver in self._limits
+        }
+        self._unclear: dict[int, int] = {}
+        self._with_own_claims: dict[tuple[int, int], int] = {}
+
+    def know(self, template: int) -> None:
+        """Prepare for a template that was not there before."""
+        newcomer = self._view.snapshot.templates[template]
+        use = self._finder.of_template(newcomer)
+        if use != Use():
+            self._uses[template] = use
+        obstacle = obstacle_to(newcomer, self._view.snapshot)
+        if obstacle is not None:
+            self._obstacles[template] = obstacle
+
+    def refused(self, template: int) -> Bools | None:
+        if template in self._obstacles:
+            return self._everywhere
+        use = self._uses.get(template)
+        if use is None:
+            return None
+        refused = self._with_csi_node.copy() if use.unclear else np.zeros_like(self._limited)
+        for driver in {volume.driver for volume in use.volumes} & self._limits.keys():
+            needed = self._needed(use, driver)
+            refused |= (needed > 0) & (self._attached[driver] + needed > self._limits[driver])
+        if self._unclear:
+            unclear = list(self._unclear)
+            refused[unclear] |= self._limited[unclear]
+        return refused
+
+    def reason(self, template: int, node: int) -> str:
+        if template in self._obstacles:
+            return self._obstacles[template]
+        use = self._uses[template]
+        if use.unclear:
+            return use.unclear
+        for driver, limit in self._limits.items():
+            needed, attached = self._needed(use, driver)[node], self._attached[driver][node]
+            if needed > 0 and attached + needed > limit[node]:
+                return (
+                    f"{driver} can attach {limit[node]} volumes to the node: {attached} are "
+                    f"attached, and the pod needs {needed} more"
+                )
+        return "it is unclear how many volumes are attached to the node"
+
+    def placed(self, template: int, node: int, count: int, terminating: bool) -> None:
+        """Pods of this template came to the node, or left it if `count` is negative."""
+        if template in self._uses:
+            self._count(self._uses[template], node, count)
+        own = self._own_uses.get((template, node))
+        if own is not None:
+            # Which of the pods went is not said; those of one template have equal volumes.
+            after = add_to(self._with_own_claims, (template, node), count)
+            for use in own[after - count : after] if count > 0 else own[after : after - count]:
+                self._count(use, node, 1 if count > 0 else -1)
+
+    def _count(self, use: Use, node: int, count: int) -> None:
+        if use.unclear:
+            add_to(self._unclear, node, count)
+        for volume in use.volumes:
+            if volume.driver in self._limits:
+                users = self._users[volume]
+                was_attached = node in users
+                is_attached = add_to(users, node, count) > 0
+                self._attached[volume.driver][node] += is_attached - was_attached
+
+    def _needed(self, use: Use, driver: str) -> Amounts:
+        """How many volumes would have to be attached to each node."""
+        volumes = [volume for volume in use.volumes if volume.driver == driver]
+        needed = np.full(len(self._view.snapshot.nodes), len(volumes), np.int64)
+        for volume in volumes:
+            needed[list(self._users.get(volume, ()))] -= 1
+        return needed
+
+
+class UseFinder:
+    """Finds out which volumes of CSI drivers a pod uses."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._volume_of_claim: dict[str, CsiVolume | None] = {}
+
+    def of_template(self, template: PodTemplate) -> Use:
+        """The volumes that all pods of the template use. A claim that is missing uses none."""
+        found = [self._of_claim(key) for key in claim_keys(template)]
+        volumes = {volume for volume in found if volume is not None}
+        unclear = ""
+        for inline in template.volumes:
+            driver = replacing_driver(inline)
+            if driver is not None:
+                handle = translated_handle(inline, labels={})
+                if handle is None:
+                    unclear = f"{driver.name} does not know what to make of volume {inline.name}"
+                else:
+                    volumes.add(CsiVolume(driver.name, handle))
+        return Use(frozenset(volumes), unclear)
+
+    def of_own_claims(self) -> dict[tuple[int, int], list[Use]]:
+        """What each placed pod uses through claims of its own, by template and node."""
+        templates = self._snapshot.templates
+        with_own = np.array([bool(ephemeral_volumes(each)) for each in templates], bool)
+        pods = self._snapshot.pods
+        uses: dict[tuple[int, int], list[Use]] = defaultdict(list)
+        for pod in np.flatnonzero(pods.placed & with_own[pods.template]).tolist():
+            template, node = int(pods.template[pod]), int(pods.node[pod])
+            uses[template, node].append(self._of_own_claims(pod, templates[template]))
+        return uses
+
+    def _of_own_claims(self, pod: int, template: PodTemplate) -> Use:
+        volumes: set[CsiVolume] = set()
+        unclear = ""
+        for name in ephemeral_volumes(template):
+            key = f"{self._snapshot.pods.keys[pod]}-{name}"
+            claim = self._snapshot.claims.get(key)
+            if claim is not None:
+                owner = claim.metadata.controller
+                if owner is None or owner.uid != self._snapshot.pods.uids[pod]:
+                    unclear = f"claim {key} belongs to someone else"
+                elif (volume := self._of_claim(key)) is not None:
+                    volumes.add(volume)
+        return Use(frozenset(volumes), unclear)
+
+    def _of_claim(self, key: str) -> CsiVolume | None:
+        if key not in self._volume_of_claim:
+            claim = self._snapshot.claims.get(key)
+            volume = self._look_up(claim) if claim is not None else None
+            counts = volume is not None and volume.driver and volume.handle
+            self._volume_of_claim[key] = volume if counts else None
+        return self._volume_of_claim[key]
+
+    def _look_up(self, claim: PersistentVolumeClaim) -> CsiVolume | None:
+        volume = self._snapshot.volumes.get(claim.spec.volume_name)
+        if volume is None:
+            return self._yet_to_be_made(claim)
+        if volume.spec.csi is not None:
+            return CsiVolume(volume.spec.csi.driver, volume.spec.csi.volume_handle)
+        driver = replacing_driver(volume.spec)
+        if driver is None:
+            return None
+        handle = translated_handle(volume.spec, volume.metadata.labels)
+        return CsiVolume(driver.name, handle) if handle is not None else None
+
+    def _yet_to_be_made(self, claim: PersistentVolumeClaim) -> CsiVolume | None:
+        storage_class = self._snapshot.storage_classes.get(class_of_claim(claim))
+        if storage_class is None or storage_class.provisioner in _NEVER_COUNTED:
+            return None
+        driver = storage_class.provisioner
+        if driver in REPLACED_BY:
+            driver = REPLACED_BY[driver].name
+        # No driver gives a volume such a name, so it is a volume apart from all others.
+        return CsiVolume(driver, f"(to be made for claim {claim.metadata.key})")
+
+
+def obstacle_to(template: PodTemplate, snapshot: Snapshot) -> str | None:
+    """What keeps the template's pods from every node: a claim that is not there."""
+    for name in ephemeral_volumes(template):
+        return NO_CLAIM_YET.format(name)
+    for key in claim_keys(template):
+        if key not in snapshot.claims:
+            return NO_CLAIM.format(key)
+    return None
+
+
+def _limits_by_driver(snapshot: Snapshot) -> dict[str, Amounts]:
+    limits: dict[str, Amounts] = {}
+    for node, name in enumerate(snapshot.nodes.names):
+        csi_node = snapshot.csi_nodes.get(name)
+        for driver in csi_node.spec.drivers if csi_node is not None else ():
+            if driver.allocatable is not None and driver.allocatable.count is not None:
+                if driver.name not in limits:
+                    limits[driver.name] = np.full(len(snapshot.nodes), _UNLIMITED, np.int64)
+                limits[driver.name][node] = driver.allocatable.count
+    return limits

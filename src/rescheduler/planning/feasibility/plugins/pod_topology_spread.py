@@ -1,0 +1,235 @@
+"""PodTopologySpread: matching pods lie evenly over the domains of a label, such as zones.
+
+A node is refused if its domain would then hold more than `maxSkew` matching pods more than the
+domain that holds the fewest. Only domains with a node that the pod could use are compared; with
+fewer of them than `minDomains`, the fewest counts as none. All of a pod's constraints are judged
+together: a node without one of their labels counts for none of them.
+
+Pods that are being deleted do not count. An empty selector counts no pod but the newcomer.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from rescheduler.model.objects import LabelSelector, Requirement, TopologySpreadConstraint
+from rescheduler.model.pod_templates import PodTemplate
+from rescheduler.model.selectors import selects
+from rescheduler.model.snapshot import Bools, Ints
+from rescheduler.planning.feasibility.filter_plugin import ClusterView
+from rescheduler.planning.feasibility.plugins.node_affinity import NodeAffinity
+from rescheduler.planning.feasibility.plugins.taint_toleration import TaintToleration
+
+
+@dataclass
+class _Spread:
+    """One constraint of one template, and how matching pods lie at the moment."""
+
+    constraint: TopologySpreadConstraint
+    selector: LabelSelector | None
+    used_by: int
+    matches_itself: bool
+    domain_of_node: Ints
+    counted_nodes: Bools
+    """Nodes whose pods count: the pod could use them, as far as the constraint's policies say."""
+    counted_domains: Bools
+    counts: npt.NDArray[np.int32]
+
+    def add(self, node: int, count: int) -> None:
+        if self.counted_nodes[node]:
+            self.counts[self.domain_of_node[node]] += count
+
+    def fewest(self) -> int:
+        """What the emptiest domain holds."""
+        counts = self.counts[self.counted_domains]
+        if len(counts) < (self.constraint.min_domains or 1):
+            return 0
+        return int(counts.min())
+
+    def is_worse_after(self, source: int, target: int) -> bool:
+        """Whether a matching pod that moves leaves more pods too many where they are."""
+        counts = self.counts.copy()
+        if self.counted_nodes[source]:
+            counts[self.domain_of_node[source]] -= 1
+        if self.counted_nodes[target]:
+            counts[self.domain_of_node[target]] += 1
+        measures = zip(self._too_many(counts), self._too_many(self.counts), strict=True)
+        return any(after > before for after, before in measures)
+
+    def _too_many(self, counts: npt.NDArray[np.int32]) -> tuple[int, int, int]:
+        """Pods beyond the allowed difference in all, in one domain, and all in such domains."""
+        counts = counts[self.counted_domains]
+        is_short = len(counts) < (self.constraint.min_domains or 1)
+        fewest = 0 if is_short else int(counts.min())
+        beyond = np.maximum(counts - fewest - self.constraint.max_skew, 0)
+        in_such = int(counts[beyond > 0].sum())
+        return int(beyond.sum()), int(beyond.max(initial=0)), in_such
+
+    def refused(self) -> Bools:
+        most = self.constraint.max_skew + self.fewest() - self.matches_itself
+        # One entry more than there are domains: nodes without the label, coded -1, look it up.
+        is_refused = np.append(self.counts > most, True)
+        return is_refused[self.domain_of_node]
+
+
+class PodTopologySpread:
+    """Refuses nodes that would make the spread more uneven than allowed."""
+
+    name = "PodTopologySpread"
+
+    def __init__(
+        self, view: ClusterView, node_affinity: NodeAffinity, taint_toleration: TaintToleration
+    ) -> None:
+        self._view = view
+        self._node_affinity = node_affinity
+        self._taint_toleration = taint_toleration
+        self._spreads_of: dict[int, list[_Spread]] = {}
+        # Which counts a pod of a template enters, filled in as counts are made.
+        self._counting: defaultdict[int, list[_Spread]] = defaultdict(list)
+        self._made_in: defaultdict[str, list[_Spread]] = defaultdict(list)
+
+    def look_again(self) -> None:
+        """Count anew when next asked: other nodes may count now."""
+        self._spreads_of.clear()
+        self._counting.clear()
+        self._made_in.clear()
+
+    def know(self, template: int) -> None:
+        """Let the counts that were made already count pods of a new template as well."""
+        newcomer = self._view.snapshot.templates[template]
+        for spread in self._made_in[newcomer.namespace]:
+            if selects(spread.selector, newcomer.labels):
+                self._counting[template].append(spread)
+        self.__dict__.pop("_constrained_in", None)
+
+    def refused(self, template: int) -> Bools | None:
+        spreads = self._spreads_for(template)
+        if not spreads:
+            return None
+        return np.asarray(np.logical_or.reduce([spread.refused() for spread in spreads]))
+
+    def reason(self, template: int, node: int) -> str:
+        for spread in self._spreads_for(template):
+            key = spread.constraint.topology_key
+            domain = int(spread.domain_of_node[node])
+            if domain < 0:
+                return f"the node has no label {key}, over which the pod must be spread"
+            if spread.refused()[node]:
+                value = self._view.snapshot.nodes.objects[node].metadata.labels[key]
+                return (
+                    f"{key}={value} would hold {spread.counts[domain] + spread.matches_itself} "
+                    f"matching pods where the fewest is {spread.fewest()} "
+                    f"and the most allowed difference {spread.constraint.max_skew}"
+                )
+        raise AssertionError("asked why of a node that is not refused")
+
+    def placed(self, template: int, node: int, count: int, terminating: bool) -> None:
+        """Pods of this template came to the node, or left it if `count` is negative."""
+        if not terminating:
+            for spread in self._counting[template]:
+                spread.add(node, count)
+
+    def would_be_uneven(self, template: int, source: int, target: int) -> bool:
+        """Whether such a pod's move makes the spread of some pods worse than it is."""
+        namespace = self._view.snapshot.templates[template].namespace
+        for other in self._constrained_in[namespace]:
+            self._spreads_for(other)
+        return any(each.is_worse_after(source, target) for each in self._counting[template])
+
+    @cached_property
+    def _constrained_in(self) -> defaultdict[str, list[int]]:
+        """Templates with hard constraints, by namespace: they count pods of their own only."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for number, template in enumerate(self._view.snapshot.templates):
+            if hard_constraints(template):
+                found[template.namespace].append(number)
+        return found
+
+    def affected(self, template: int) -> Iterable[int]:
+        """Templates whose answers may change when a pod of this one comes or goes."""
+        return [spread.used_by for spread in self._counting[template]]
+
+    def _spreads_for(self, template: int) -> list[_Spread]:
+        spreads = self._spreads_of.get(template)
+        if spreads is None:
+            hard = hard_constraints(self._view.snapshot.templates[template])
+            usable = self._nodes_with_all_labels(hard)
+            spreads = [self._make(template, constraint, usable) for constraint in hard]
+            self._spreads_of[template] = spreads
+        return spreads
+
+    def _make(self, template: int, constraint: TopologySpreadConstraint, usable: Bools) -> _Spread:
+        newcomer = self._view.snapshot.templates[template]
+        selector = effective_selector(constraint, newcomer)
+        selected = self._view.template_labels.selected_by(selector)
+        counted_nodes = usable & self.nodes_by_policy(template, constraint)
+        codes, code_of = self._view.node_labels.column(constraint.topology_key)
+        counted_domains = np.zeros(len(code_of), bool)
+        counted_domains[codes[counted_nodes]] = True
+        spread = _Spread(
+            constraint=constraint,
+            selector=selector,
+            used_by=template,
+            matches_itself=bool(selected[template]),
+            domain_of_node=codes,
+            counted_nodes=counted_nodes,
+            counted_domains=counted_domains,
+            counts=np.zeros(len(code_of), np.int32),
+        )
+        if selector is not None and not is_empty(selector):
+            self._made_in[newcomer.namespace].append(spread)
+            self._count(spread, selected & self._view.templates_in(frozenset([newcomer.namespace])))
+        return spread
+
+    def _count(self, spread: _Spread, matching: Bools) -> None:
+        for template in np.flatnonzero(matching):
+            self._counting[int(template)].append(spread)
+        nodes = self._view.whereabouts.nodes_of(matching, with_terminating=False)
+        domains = spread.domain_of_node[nodes[spread.counted_nodes[nodes]]]
+        spread.counts += np.bincount(domains, minlength=len(spread.counts)).astype(np.int32)
+
+    def _nodes_with_all_labels(self, constraints: list[TopologySpreadConstraint]) -> Bools:
+        usable = np.ones(len(self._view.snapshot.nodes), bool)
+        for constraint in constraints:
+            usable &= self._view.node_labels.column(constraint.topology_key).codes >= 0
+        return usable
+
+    def nodes_by_policy(self, template: int, constraint: TopologySpreadConstraint) -> Bools:
+        """Nodes whose pods count, by what the constraint says of affinity and taints."""
+        usable = np.ones(len(self._view.snapshot.nodes), bool)
+        if (constraint.node_affinity_policy or "Honor") == "Honor":
+            refused = self._node_affinity.refused(template)
+            usable &= True if refused is None else ~refused
+        if (constraint.node_taints_policy or "Ignore") == "Honor":
+            refused = self._taint_toleration.refused(template)
+            usable &= True if refused is None else ~refused
+        return usable
+
+
+def hard_constraints(template: PodTemplate) -> list[TopologySpreadConstraint]:
+    """Constraints that must hold; the others are wishes."""
+    return [each for each in template.spread if each.when_unsatisfiable == "DoNotSchedule"]
+
+
+def effective_selector(
+    constraint: TopologySpreadConstraint, template: PodTemplate
+) -> LabelSelector | None:
+    """The constraint's selector, narrowed to pods that share the labels in matchLabelKeys."""
+    selector = constraint.label_selector
+    if selector is None:
+        return None
+    shared = tuple(
+        Requirement(key, "In", (template.labels[key],))
+        for key in constraint.match_label_keys
+        if key in template.labels
+    )
+    return LabelSelector(selector.match_labels, selector.match_expressions + shared)
+
+
+def is_empty(selector: LabelSelector) -> bool:
+    """Whether a selector would select everything."""
+    return not selector.match_labels and not selector.match_expressions

@@ -1,0 +1,72 @@
+"""How a pod can be moved: gently, with the new one Ready before the old one goes, or not."""
+
+from functools import cached_property
+
+from rescheduler.model.objects import Deployment
+from rescheduler.model.pod_templates import PodTemplate
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.movability.workload_owners import WorkloadOwners
+from rescheduler.planning.plan import Mode
+
+_HANDOFF_OWNERS = ("ReplicaSet", "ReplicationController")
+_SINGLE_WRITER = {"ReadWriteOnce", "ReadWriteOncePod"}
+
+
+class MoveModes:
+    """Finds the way to move the pods of each template."""
+
+    def __init__(self, snapshot: Snapshot, workloads: WorkloadOwners) -> None:
+        self._snapshot = snapshot
+        self._workloads = workloads
+        self._found: dict[int, Mode] = {}
+
+    def gentlest(self, template: int) -> Mode:
+        """The gentlest way to move pods of this template."""
+        mode = self._found.get(template)
+        if mode is None:
+            mode = self._found[template] = self._gentlest(template)
+        return mode
+
+    def _gentlest(self, template: int) -> Mode:
+        owner = self._snapshot.templates[template].owner
+        if owner is None:
+            return Mode.RECREATE
+        if owner.kind not in _HANDOFF_OWNERS:
+            # Its controller would not adopt a pod made beforehand.
+            return Mode.EVICT
+        return Mode.EVICT if self.why_no_second_copy(template) else Mode.HANDOFF
+
+    def why_no_second_copy(self, template: int) -> str | None:
+        """What forbids that two pods of this template run in place of one for a while, or None."""
+        pod = self._snapshot.templates[template]
+        if pod.annotations.handoff == "never":
+            return "its annotation rescheduler.dev/handoff says never"
+        if pod.volumes and self._has_single_writer_volume(pod):
+            return "only one node may attach its volume"
+        # Looked for only if there are any: each look costs, and most clusters have none.
+        if self._without_surge and self._workloads.deployment(template) in self._without_surge:
+            return "its Deployment allows no second copy"
+        return None
+
+    @cached_property
+    def _without_surge(self) -> set[str]:
+        """Deployments that never run a pod more than they want."""
+        deployments = self._snapshot.deployments.items()
+        return {key for key, deployment in deployments if not _allows_surge(deployment)}
+
+    def _has_single_writer_volume(self, pod: PodTemplate) -> bool:
+        for volume in pod.volumes:
+            if volume.persistent_volume_claim is not None:
+                key = f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}"
+                claim = self._snapshot.claims.get(key)
+                if claim is None or _SINGLE_WRITER.intersection(claim.spec.access_modes):
+                    return True
+        return False
+
+
+def _allows_surge(deployment: Deployment) -> bool:
+    strategy = deployment.spec.strategy
+    if strategy.type == "Recreate":
+        return False
+    surge = strategy.rolling_update.max_surge if strategy.rolling_update is not None else None
+    return surge not in (0, "0", "0%")

@@ -1,0 +1,93 @@
+"""What keeps pods where they are as long as they live: their nature, their owner, someone's wish.
+
+Replicas share all of it, so it is asked of their template.
+"""
+
+from rescheduler.labels import RESCHEDULING
+from rescheduler.model.pod_templates import PodTemplate
+from rescheduler.model.selectors import selects
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.movability.blocker import Blocker
+from rescheduler.planning.movability.move_modes import MoveModes
+from rescheduler.planning.movability.workload_owners import WorkloadOwners
+from rescheduler.settings import Policy
+
+_SYSTEM_PRIORITY = 2_000_000_000
+
+
+class PermanentBlockers:
+    """Finds what will still be in the way tomorrow."""
+
+    def __init__(
+        self, snapshot: Snapshot, policy: Policy, workloads: WorkloadOwners, modes: MoveModes
+    ) -> None:
+        self._snapshot = snapshot
+        self._policy = policy
+        self._workloads = workloads
+        self._modes = modes
+
+    def blocker(self, template: int) -> Blocker | None:
+        """The first thing that keeps pods of this template where they are, or None."""
+        pod = self._snapshot.templates[template]
+        return (
+            self._blocked_by_nature(pod)
+            or self._blocked_by_policy(pod)
+            or self._blocked_by_wish(pod)
+            or self._blocked_by_owner(template, pod)
+            or (self._blocked_by_volumes(pod) if pod.volumes else None)
+        )
+
+    def _blocked_by_nature(self, pod: PodTemplate) -> Blocker | None:
+        if pod.owner is not None and pod.owner.kind == "DaemonSet":
+            return Blocker("DaemonSetPod", f"DaemonSet {pod.owner.name} wants it on its node")
+        if pod.annotations.mirror or (pod.owner is not None and pod.owner.kind == "Node"):
+            return Blocker("StaticPod", "its node runs it from a file")
+        if pod.resource_claims:
+            return Blocker("ResourceClaims", "it holds devices through resource claims")
+        return None
+
+    def _blocked_by_policy(self, pod: PodTemplate) -> Blocker | None:
+        if pod.namespace in self._policy.excluded_namespaces:
+            return Blocker("ExcludedNamespace", f"namespace {pod.namespace} is excluded")
+        if pod.priority >= _SYSTEM_PRIORITY:
+            name = pod.priority_class_name or f"priority {pod.priority}"
+            return Blocker("SystemPod", f"{name} marks it as part of the system")
+        selector = self._policy.excluded_pod_selector
+        if selector is not None and selects(selector, pod.labels):
+            return Blocker("ExcludedBySelector", "the policy's excludedPodSelector matches it")
+        return None
+
+    def _blocked_by_wish(self, pod: PodTemplate) -> Blocker | None:
+        if pod.labels.get(RESCHEDULING) == "disabled":
+            return Blocker("ReschedulingDisabled", f"its label {RESCHEDULING} says so")
+        if pod.annotations.safe_to_evict == "false":
+            return Blocker("NotSafeToEvict", "its annotation safe-to-evict is false")
+        if pod.annotations.do_not_disrupt == "true":
+            return Blocker("DoNotDisrupt", "its annotation karpenter.sh/do-not-disrupt is true")
+        return None
+
+    def _blocked_by_owner(self, template: int, pod: PodTemplate) -> Blocker | None:
+        if pod.owner is None:
+            return self._blocked_for_being_bare(template)
+        if pod.owner.kind == "Job" and not self._policy.allow_job_pods:
+            return Blocker("JobPod", f"moving it would start the work of {pod.owner.name} anew")
+        if self._workloads.is_gone(template):
+            owner = f"{pod.owner.kind} {pod.owner.name}"
+            return Blocker("OwnerGone", f"its owner {owner} is gone, so nothing would replace it")
+        return None
+
+    def _blocked_for_being_bare(self, template: int) -> Blocker | None:
+        if not self._policy.allow_bare_pods:
+            return Blocker("BarePod", "no controller would bring it back")
+        # Evicted first, it would be lost if the copy cannot be made.
+        why_no_copy = self._modes.why_no_second_copy(template)
+        return Blocker("BarePod", f"it cannot be copied: {why_no_copy}") if why_no_copy else None
+
+    def _blocked_by_volumes(self, pod: PodTemplate) -> Blocker | None:
+        if self._policy.allow_local_storage:
+            return None
+        if any(volume.host_path is not None for volume in pod.volumes):
+            return Blocker("LocalStorage", "it uses a directory of its node (hostPath)")
+        if any(volume.empty_dir is not None for volume in pod.volumes):
+            return Blocker("LocalStorage", "its emptyDir would be lost")
+        return None

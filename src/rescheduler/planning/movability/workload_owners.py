@@ -1,0 +1,119 @@
+"""Who pods belong to: the owner that keeps them running, and how many of them it wants.
+
+A file may hold nodes and pods and nothing else. Owners of a kind that is not listed at all are
+taken on trust, and their replicas are counted.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from rescheduler.model.objects import (
+    Job,
+    OwnerReference,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from rescheduler.model.snapshot import Snapshot
+
+_Owner = ReplicaSet | ReplicationController | StatefulSet | Job
+
+
+class _Listed(NamedTuple):
+    """The owners of one kind that a snapshot has."""
+
+    api_group: str
+    by_key: Mapping[str, _Owner]
+
+
+_NONE_LISTED = _Listed("", {})
+
+
+class WorkloadOwners:
+    """The owners of the pods of a snapshot, asked for by template."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._listed: dict[str, _Listed] = {
+            "ReplicaSet": _Listed("apps/", snapshot.replica_sets),
+            "StatefulSet": _Listed("apps/", snapshot.stateful_sets),
+            "ReplicationController": _Listed("v1", snapshot.replication_controllers),
+            "Job": _Listed("batch/", snapshot.jobs),
+        }
+
+    @cached_property
+    def names(self) -> list[str]:
+        """`ReplicaSet/shop/web` for each template; empty for that of bare pods."""
+        return [
+            "" if pod.owner is None else f"{pod.owner.kind}/{pod.namespace}/{pod.owner.name}"
+            for pod in self._snapshot.templates
+        ]
+
+    @cached_property
+    def replicas(self) -> list[int]:
+        """How many pods the owner of each template wants or, if that is not known, has."""
+        return [
+            owner.spec.replicas
+            if owner is not None and not isinstance(owner, Job) and owner.spec.replicas is not None
+            else self._count(template)
+            for template, owner in enumerate(self._owners)
+        ]
+
+    def is_gone(self, template: int) -> bool:
+        """Whether the owner of such pods should be there and is not."""
+        reference = self._snapshot.templates[template].owner
+        owner = self._owners[template]
+        if reference is None:
+            return False
+        if owner is None:
+            return bool(self._listed_with(reference))
+        # Another one of the same name does not know these pods.
+        return reference.uid != owner.metadata.uid and bool(reference.uid and owner.metadata.uid)
+
+    def deployment(self, template: int) -> str:
+        """The key of the Deployment behind the ReplicaSet of such pods; empty if there is none."""
+        owner = self._owners[template]
+        above = owner.metadata.controller if isinstance(owner, ReplicaSet) else None
+        if owner is None or above is None or above.kind != "Deployment":
+            return ""
+        return f"{owner.metadata.namespace}/{above.name}"
+
+    @cached_property
+    def _owners(self) -> list[_Owner | None]:
+        """The owner of each template, if it has one that is listed."""
+        return [
+            None
+            if pod.owner is None
+            else self._listed_with(pod.owner).get(f"{pod.namespace}/{pod.owner.name}")
+            for pod in self._snapshot.templates
+        ]
+
+    def _listed_with(self, owner: OwnerReference) -> Mapping[str, _Owner]:
+        """The owners among which this one would be; none for kinds that others have made."""
+        api_group, by_key = self._listed.get(owner.kind, _NONE_LISTED)
+        is_ours = not owner.api_version or owner.api_version.startswith(api_group)
+        return by_key if is_ours else {}
+
+    def _count(self, template: int) -> int:
+        owner = self._snapshot.templates[template].owner
+        return 1 if owner is None else self._pods_of[owner.uid or self.names[template]]
+
+    @cached_property
+    def _pods_of(self) -> Counter[str]:
+        """How many pods each owner has that are neither finished nor on their way out.
+
+        By its uid or, as files written by hand may leave those out, by its name.
+        """
+        pods = self._snapshot.pods
+        alive = ~(pods.finished | pods.deleting)
+        per_template = np.bincount(pods.template[alive], minlength=len(self._snapshot.templates))
+        counts: Counter[str] = Counter()
+        for template, count in enumerate(per_template.tolist()):
+            owner = self._snapshot.templates[template].owner
+            if owner is not None:
+                counts[owner.uid or self.names[template]] += count
+        return counts

@@ -1,0 +1,19 @@
+"""When time alone may change a plan that wants nothing."""
+
+import numpy as np
+
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.context import PlanningContext
+from rescheduler.planning.movability.move_history import MoveHistory
+from rescheduler.settings import Policy
+
+
+def same_until(snapshot: Snapshot, policy: Policy, circumstances: PlanningContext) -> float:
+    """The moment until which exactly the same pods may be moved, if nothing else changes.
+
+    Pods become old enough, and pauses after moves end. Neither depends on anything but the time.
+    """
+    old_enough = snapshot.pods.created + policy.min_pod_age_seconds
+    now = circumstances.now
+    pauses = MoveHistory(circumstances.history, now).ends
+    return float(np.min([*old_enough[old_enough > now], *pauses], initial=np.inf))

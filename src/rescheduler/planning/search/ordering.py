@@ -1,0 +1,140 @@
+"""Bring moves into an order in which each can be carried out, and say which may run together.
+
+What a search found is a state. On the way there every target must accept its pod at its turn, with
+the old pod still running. So whatever is accepted at the moment goes first: before all from nodes
+that hold more than they have, then from nodes that most others wait for.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from rescheduler.model.snapshot import Floats
+from rescheduler.planning.feasibility.checker import FeasibilityChecker
+from rescheduler.planning.problem.problem import Problem
+from rescheduler.planning.search.steps import Step
+
+# With so few steps, so many other orders are tried.
+_FEW, _OTHER_ORDERS = 40, 8
+# Targets of twins that are tried for a pod.
+_TARGETS_TRIED = 5
+
+
+class Order:
+    """Finds out which steps can be made, on a judge whose pods are where they are at the start."""
+
+    def __init__(self, problem: Problem, judge: FeasibilityChecker) -> None:
+        self._problem = problem
+        self._judge = judge
+        self._demand = problem.load.demand
+        self._free: Floats = problem.load.allocatable - problem.load.used
+        self._template_of = problem.snapshot.pods.template
+
+    def executable(self, steps: Sequence[Step]) -> list[Step]:
+        """The steps in an order in which they can be made, without those that cannot be.
+
+        Pods of one template may change targets among themselves. With few steps that do not all
+        work out, other orders are tried as well.
+        """
+        best = self._try(steps)
+        if len(steps) <= _FEW:
+            random = np.random.default_rng(len(steps))
+            for _ in range(_OTHER_ORDERS):
+                if len(best) == len(steps):
+                    break
+                shuffled = [steps[index] for index in random.permutation(len(steps))]
+                best = max(best, self._try(shuffled), key=len)
+        return best
+
+    def _try(self, steps: Sequence[Step]) -> list[Step]:
+        targets: defaultdict[int, list[int]] = defaultdict(list)
+        for step in steps:
+            targets[int(self._template_of[step.pod])].append(step.target)
+        done: list[Step] = []
+        waiting = list(steps)
+        while waiting:
+            made = self._make_what_fits(waiting, targets)
+            if not made:
+                break
+            done += made
+            made_pods = {step.pod for step in made}
+            waiting = [step for step in waiting if step.pod not in made_pods]
+        for step in reversed(done):
+            self._take_back(step)
+        return done
+
+    def _make_what_fits(
+        self, waiting: Sequence[Step], targets: Mapping[int, list[int]]
+    ) -> list[Step]:
+        awaited = Counter(step.target for step in waiting)
+        overdrawn = np.atleast_1d((self._free < 0).any(axis=0))
+        order = sorted(
+            waiting, key=lambda step: (not overdrawn[step.source], -awaited[step.source])
+        )
+        found = (self._make_one(step, targets) for step in order)
+        return [step for step in found if step is not None]
+
+    def _make_one(self, step: Step, targets: Mapping[int, list[int]]) -> Step | None:
+        """Move the pod to its own target or to that of a twin, whichever takes it now."""
+        open_targets = targets[int(self._template_of[step.pod])]
+        others = [each for each in dict.fromkeys(open_targets) if each != step.target]
+        first = [step.target] if step.target in open_targets else []
+        for target in (first + others)[:_TARGETS_TRIED]:
+            made = Step(step.pod, step.source, target)
+            if self._make(made):
+                open_targets.remove(target)
+                return made
+        return None
+
+    def _make(self, step: Step) -> bool:
+        demand = self._demand[:, int(self._template_of[step.pod])]
+        room = np.maximum(self._free[:, step.target], 0.0)
+        if (demand > room).any() or not self._problem.accepts(self._judge, step.pod, step.target):
+            return False
+        self._judge.place(step.pod, step.source, step.target)
+        self._free[:, step.source] += demand
+        self._free[:, step.target] -= demand
+        return True
+
+    def _take_back(self, step: Step) -> None:
+        demand = self._demand[:, int(self._template_of[step.pod])]
+        self._judge.place(step.pod, step.target, step.source)
+        self._free[:, step.source] -= demand
+        self._free[:, step.target] += demand
+
+
+def waves(problem: Problem, steps: Iterable[Step]) -> list[int]:
+    """For each step the number of its wave: steps of one wave may run at the same time.
+
+    A step opens a new wave if it needs room that an earlier one of its wave leaves behind, or if
+    the two concern the same neighbours.
+    """
+    judge, demand = problem.judge, problem.load.demand
+    free = problem.load.allocatable - problem.load.used
+    # What is free while every old pod of the wave is still there.
+    surging = free.copy()
+    left_in_wave: set[int] = set()
+    concerned_in_wave: set[int] = set()
+    numbers: list[int] = []
+    wave = 0
+    for pod, source, target in steps:
+        template = int(problem.snapshot.pods.template[pod])
+        needed = demand[:, template]
+        minds = bool(judge.minding[template])
+        concerned = {*judge.affected_by(template), *([template] if minds else [])}
+        if (
+            (needed > np.maximum(surging[:, target], 0.0)).any()
+            or (minds and target in left_in_wave)
+            or concerned & concerned_in_wave
+        ):
+            wave += 1
+            surging = free.copy()
+            left_in_wave, concerned_in_wave = set(), set()
+        surging[:, target] -= needed
+        free[:, target] -= needed
+        free[:, source] += needed
+        left_in_wave.add(source)
+        concerned_in_wave |= concerned
+        numbers.append(wave)
+    return numbers

@@ -1,0 +1,50 @@
+"""Garbage: whatever belongs to something that is gone goes as well."""
+
+from rescheduler.simulation.cluster.controllers.base import Controller
+from rescheduler.simulation.cluster.json_objects import is_deleting
+from rescheduler.simulation.cluster.object_store import ObjectChange
+from rescheduler.simulation.cluster.resources import BY_NAME, RESOURCES
+
+OWNERS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job")
+
+
+class GarbageCollector(Controller):
+    """Deletes what owners and namespaces leave behind. Its keys are uids and namespaces."""
+
+    def watches(self) -> None:
+        for kind in OWNERS:
+            self.store.listen(kind, self._owner_changed)
+        self.store.listen("Namespace", self._namespace_changed)
+
+    def _owner_changed(self, change: ObjectChange) -> None:
+        if change.new is None and change.old is not None:
+            self.want(change.old["metadata"]["uid"])
+
+    def _namespace_changed(self, change: ObjectChange) -> None:
+        if change.new is None:
+            self.want(f"namespace/{change.key}")
+
+    def look_at(self, key: str) -> None:
+        kind, _, namespace = key.partition("/")
+        if namespace and kind == "namespace":
+            self._empty(namespace)
+            return
+        for owned, index in (("Pod", self.indexes.pods_of), *self.indexes.owned.items()):
+            for each in index.keys(key):
+                value = self.store.get(owned, each)
+                if value is None or is_deleting(value):
+                    continue
+                owners = value["metadata"]["ownerReferences"]
+                if len(owners) == 1:
+                    self.registry.delete(BY_NAME[owned], each)
+                else:
+                    left = [owner for owner in owners if owner["uid"] != key]
+                    self.registry.set_metadata(owned, each, ownerReferences=left)
+
+    def _empty(self, namespace: str) -> None:
+        for resource in RESOURCES:
+            if not resource.namespaced:
+                continue
+            for key in list(self.store.all(resource.name)):
+                if key.startswith(f"{namespace}/"):
+                    self.registry.delete(resource, key)

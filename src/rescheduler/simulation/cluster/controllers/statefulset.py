@@ -1,0 +1,200 @@
+"""StatefulSets: pods with names and volumes of their own, one after the other.
+
+Versions are told apart by the hash of the template alone; no ControllerRevisions are kept. So a
+pod below a rollout's partition that has to be made again gets the new template, where the real
+controller would take the old one.
+"""
+
+from dataclasses import dataclass, field
+
+from rescheduler.simulation.cluster.controllers.base import (
+    Controller,
+    ControllerContext,
+    replicas_of,
+)
+from rescheduler.simulation.cluster.controllers.revisions import REVISION, Revisions
+from rescheduler.simulation.cluster.json_objects import (
+    Json,
+    is_active,
+    is_deleting,
+    is_over,
+    is_ready,
+    key_of,
+    labels_of,
+    moment_of,
+    ready_since,
+    reference_to,
+    uid_of,
+)
+from rescheduler.simulation.cluster.pod_admission import completed_pod_spec
+from rescheduler.simulation.cluster.resources import BY_NAME
+
+PODS, CLAIMS = BY_NAME["Pod"], BY_NAME["PersistentVolumeClaim"]
+NAME, INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
+
+
+@dataclass
+class Members:
+    """The pods of a set: those it wants by number, and those it no longer wants."""
+
+    wanted: dict[int, Json | None] = field(default_factory=dict)
+    surplus: list[tuple[int, Json]] = field(default_factory=list)
+
+
+class StatefulSets(Controller):
+    """Makes pods in order, waits for each, and takes them away from the last to the first."""
+
+    def __init__(self, around: ControllerContext) -> None:
+        super().__init__(around)
+        self._revisions = Revisions(around)
+
+    def watches(self) -> None:
+        self.follow("StatefulSet")
+
+    def look_at(self, key: str) -> None:
+        found = self.store.get("StatefulSet", key)
+        if found is None:
+            return
+        if not is_deleting(found) and found["spec"].get("template"):
+            members = self._members(found)
+            if self._fill(found, members) and self._shrink(found, members):
+                self._update(found, members)
+        self._write_status(found)
+
+    def _members(self, owner: Json) -> Members:
+        members = Members(dict.fromkeys(range(replicas_of(owner))))
+        for pod in self.indexes.pods_owned_by(uid_of(owner)):
+            number = ordinal(pod)
+            if number in members.wanted:
+                members.wanted[number] = pod
+            elif number >= 0:
+                members.surplus.append((number, pod))
+        members.surplus.sort(key=lambda each: -each[0])
+        return members
+
+    # ------------------------------------------------------------ one step at a time
+
+    def _fill(self, owner: Json, members: Members) -> bool:
+        """See that every pod is there and serves; whether there is nothing left to wait for."""
+        in_order = is_in_order(owner)
+        for number, pod in members.wanted.items():
+            if pod is not None and is_over(pod):
+                if not is_deleting(pod):
+                    self.registry.delete(PODS, key_of(pod))
+                return False
+            if pod is None:
+                self._make_pod(owner, number)
+                if in_order:
+                    return False
+            elif in_order and not self._serves(owner, pod):
+                return False
+        return True
+
+    def _shrink(self, owner: Json, members: Members) -> bool:
+        for _, pod in members.surplus:
+            if is_deleting(pod):
+                if is_in_order(owner):
+                    return False
+                continue
+            self.registry.delete(PODS, key_of(pod))
+            if is_in_order(owner):
+                return False
+        return not members.surplus
+
+    def _update(self, owner: Json, members: Members) -> None:
+        """Replace the last pod that is of an old version, once all after it serve."""
+        strategy = owner["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete":
+            return
+        partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
+        for number in sorted(members.wanted, reverse=True):
+            pod = members.wanted[number]
+            if number < partition or pod is None:
+                return
+            if labels_of(pod).get(REVISION, "") not in (self._revisions.word(owner), ""):
+                if not is_deleting(pod):
+                    self.registry.delete(PODS, key_of(pod))
+                return
+            if not self._serves(owner, pod):
+                return
+
+    def _serves(self, owner: Json, pod: Json) -> bool:
+        """Whether a pod has been Ready for long enough; looks again when it will have been."""
+        if is_deleting(pod) or not is_ready(pod):
+            return False
+        settle = owner["spec"].get("minReadySeconds", 0)
+        left = settle - (self.clock.now() - moment_of(ready_since(pod))).total_seconds()
+        if settle and left > 0:
+            self.want_after(key_of(owner), left)
+            return False
+        return True
+
+    # ------------------------------------------------------------ making pods
+
+    def _make_pod(self, owner: Json, number: int) -> None:
+        namespace, name = owner["metadata"]["namespace"], owner["metadata"]["name"]
+        pod = f"{name}-{number}"
+        template = owner["spec"]["template"]
+        metadata = {
+            **{key: value for key, value in template.get("metadata", {}).items() if value},
+            "name": pod,
+            "labels": {
+                **(template.get("metadata", {}).get("labels") or {}),
+                REVISION: self._revisions.word(owner),
+                NAME: pod,
+                INDEX: str(number),
+            },
+            "ownerReferences": [reference_to(owner)],
+        }
+        spec = completed_pod_spec(template["spec"], self.store)
+        spec = {**spec, "hostname": pod}
+        if claims := owner["spec"].get("volumeClaimTemplates"):
+            spec["volumes"] = [*self._volumes(namespace, pod, claims), *others(spec, claims)]
+        self.registry.create(PODS, namespace, {"metadata": metadata, "spec": spec})
+
+    def _volumes(self, namespace: str, pod: str, claims: list[Json]) -> list[Json]:
+        """The volumes of a pod, whose claims outlive it."""
+        volumes = []
+        for claim in claims:
+            name = f"{claim['metadata']['name']}-{pod}"
+            if self.store.get("PersistentVolumeClaim", f"{namespace}/{name}") is None:
+                metadata = {**claim["metadata"], "name": name}
+                self.registry.create(
+                    CLAIMS, namespace, {"metadata": metadata, "spec": claim["spec"]}
+                )
+            volume = {"persistentVolumeClaim": {"claimName": name}}
+            volumes.append({"name": claim["metadata"]["name"], **volume})
+        return volumes
+
+    def _write_status(self, owner: Json) -> None:
+        owner = self.store.all("StatefulSet")[key_of(owner)]
+        pods = [pod for pod in self.indexes.pods_owned_by(uid_of(owner)) if is_active(pod)]
+        ready = sum(map(is_ready, pods))
+        new = self._revisions.word(owner)
+        status = {
+            **owner["status"],
+            "observedGeneration": owner["metadata"]["generation"],
+            "replicas": len(pods),
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "updatedReplicas": sum(labels_of(pod).get(REVISION) == new for pod in pods),
+            "updateRevision": new,
+        }
+        self.registry.set_status("StatefulSet", key_of(owner), status)
+
+
+def is_in_order(owner: Json) -> bool:
+    """Whether pods come and go one at a time."""
+    return bool(owner["spec"].get("podManagementPolicy", "OrderedReady") == "OrderedReady")
+
+
+def ordinal(pod: Json) -> int:
+    """The number of a pod in its set; -1 if its name has none."""
+    number = pod["metadata"]["name"].rpartition("-")[2]
+    return int(number) if number.isdecimal() else -1
+
+
+def others(spec: Json, claims: list[Json]) -> list[Json]:
+    """The template's volumes but for those that its claims take the place of."""
+    names = [claim["metadata"]["name"] for claim in claims]
+    return [volume for volume in spec.get("volumes") or () if volume["name"] not in names]

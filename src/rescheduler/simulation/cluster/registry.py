@@ -1,0 +1,345 @@
+"""What may be done to objects, and what comes of it: the API server without HTTP.
+
+Everything here happens at once, so those who live in the cluster (its controllers, its nodes, the
+people of a story) call it directly. `server.py` offers the same to those who expect a server.
+"""
+
+import uuid
+from collections.abc import Callable
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from rescheduler.migration.crd import CRD
+from rescheduler.migration.new_pod import NAME_CHARACTERS, SUFFIX_LENGTH
+from rescheduler.simulation.cluster import status_errors
+from rescheduler.simulation.cluster.crd_schema import Broken, Schema
+from rescheduler.simulation.cluster.indexes import Indexes
+from rescheduler.simulation.cluster.json_objects import (
+    Json,
+    Selectors,
+    condition,
+    is_deleting,
+    is_over,
+    key_of,
+    text_of,
+    with_conditions,
+)
+from rescheduler.simulation.cluster.object_store import ObjectStore
+from rescheduler.simulation.cluster.pod_admission import (
+    DEFAULT_GRACE_SECONDS,
+    completed_pod_spec,
+    forbidden_change,
+)
+from rescheduler.simulation.cluster.resources import Resource, resource_named
+from rescheduler.simulation.simulated_time import Clock
+
+Update = Callable[[Json], Json]
+
+PENDING: Json = {"phase": "Pending"}
+KEPT = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "generation")
+MIGRATIONS = Schema(CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+EVENTS_LAST = timedelta(hours=1)
+
+
+class Registry:
+    """Creates, changes and deletes objects by the server's rules."""
+
+    def __init__(self, store: ObjectStore, indexes: Indexes, clock: Clock, chance: Random) -> None:
+        self.store = store
+        self.indexes = indexes
+        self.selectors = Selectors()
+        self._clock = clock
+        self._chance = chance
+
+    def now(self) -> str:
+        """The time, as it is written on objects."""
+        return text_of(self._clock.now())
+
+    def new_uid(self) -> str:
+        """A uid that no other object has."""
+        return str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
+
+    def suffix(self) -> str:
+        """The end of a name that is made up."""
+        return "".join(self._chance.choices(NAME_CHARACTERS, k=SUFFIX_LENGTH))
+
+    # ------------------------------------------------------------ reading
+
+    def read(self, kind: str, key: str, call: str = "GET") -> Json:
+        """An object; `NotFound` if it is not there."""
+        found = self.store.get(kind, key)
+        if found is None:
+            raise status_errors.not_found(call, named(resource_named(kind), key))
+        return found
+
+    # ------------------------------------------------------------ creating
+
+    def load(self, value: Json) -> Json:
+        """Put in an object as it is, status and all, with whatever it lacks."""
+        resource = resource_named(value["kind"])
+        metadata = dict(value["metadata"])
+        metadata.setdefault("uid", self.new_uid())
+        metadata.setdefault("creationTimestamp", self.now())
+        if resource.namespaced:
+            metadata.setdefault("namespace", "default")
+        if resource.counts_generations:
+            metadata.setdefault("generation", 1)
+        made = {"apiVersion": resource.api_version, **value, "metadata": metadata}
+        if resource.name == "Pod":
+            made["spec"] = completed_pod_spec(made["spec"], self.store)
+        if resource.name == "Migration":
+            made = {**MIGRATIONS.completed(made), "metadata": metadata}
+        elif resource.has_status:
+            made["status"] = made.get("status") or first_status(resource)
+        return self.store.put(resource.name, key_of(made), made)
+
+    def create(
+        self, resource: Resource, namespace: str, value: Json, *, dry_run: bool = False
+    ) -> Json:
+        """A new object; `AlreadyExists` if there is one of its name."""
+        metadata = {**value.get("metadata", {})}
+        call = f"POST {resource.plural}"
+        if resource.namespaced:
+            self._check_namespace(namespace, metadata, call)
+            metadata["namespace"] = namespace
+        if not metadata.get("name"):
+            if not metadata.get("generateName"):
+                raise status_errors.invalid(call, resource.name, "metadata.name: Required value")
+            metadata["name"] = f"{metadata['generateName']}{self.suffix()}"
+        for name in ("deletionTimestamp", "resourceVersion", "managedFields"):
+            metadata.pop(name, None)
+        metadata |= {"uid": self.new_uid(), "creationTimestamp": self.now()}
+        if resource.counts_generations:
+            metadata["generation"] = 1
+        made = {**value, "apiVersion": resource.api_version, "kind": resource.name}
+        made["metadata"] = metadata
+        key = key_of(made)
+        if self.store.get(resource.name, key) is not None:
+            raise status_errors.already_exists(call, named(resource, key))
+        made = self._admitted(resource, made, call)
+        if dry_run:
+            return made
+        if resource.name == "Event":
+            self._forget_old_events()
+        return self.store.put(resource.name, key, made)
+
+    def _check_namespace(self, namespace: str, metadata: Json, call: str) -> None:
+        if not namespace:
+            raise status_errors.bad_request(
+                call, "an empty namespace may not be set during creation"
+            )
+        if metadata.get("namespace", namespace) != namespace:
+            raise status_errors.bad_request(
+                call, "the namespace of the provided object does not match the namespace sent"
+            )
+        if self.store.get("Namespace", namespace) is None:
+            raise status_errors.not_found(call, f'namespaces "{namespace}"')
+
+    def _admitted(self, resource: Resource, made: Json, call: str) -> Json:
+        if resource.name == "Pod":
+            made["spec"] = completed_pod_spec(made.get("spec") or {}, self.store)
+        if resource.name == "Migration":
+            made.pop("status", None)
+            return self._valid_migration(made, None, call)
+        if resource.has_status and resource.name != "Node":
+            made["status"] = first_status(resource)
+        return made
+
+    def _valid_migration(self, made: Json, old: Json | None, call: str) -> Json:
+        metadata = made["metadata"]
+        made = {**MIGRATIONS.completed(made), "metadata": metadata}
+        try:
+            MIGRATIONS.check(made, old)
+        except Broken as problem:
+            what = f'Migration.rescheduler.dev "{metadata["name"]}"'
+            raise status_errors.invalid(call, what, str(problem)) from problem
+        return made
+
+    def _forget_old_events(self) -> None:
+        """They are kept for an hour. The oldest are the first on their shelf."""
+        events = self.store.all("Event")
+        oldest = text_of(self._clock.now() - EVENTS_LAST)
+        while events:
+            key = next(iter(events))
+            if events[key]["metadata"]["creationTimestamp"] >= oldest:
+                return
+            self.store.remove("Event", key)
+
+    # ------------------------------------------------------------ changing
+
+    def update(
+        self,
+        resource: Resource,
+        key: str,
+        change: Update,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        call: str = "",
+    ) -> Json:
+        """An object after a change; the change may name the version it is meant for."""
+        call = call or f"PATCH {resource.plural}/{key}"
+        old = self.read(resource.name, key, call)
+        new = self._checked(resource, old, change(old), subresource, call)
+        if new == old or dry_run:
+            return old if new == old else new
+        if is_deleting(new) and not new["metadata"].get("finalizers") and resource.name != "Pod":
+            return self.store.remove(resource.name, key)
+        return self.store.put(resource.name, key, new)
+
+    def _checked(
+        self, resource: Resource, old: Json, wanted: Json, subresource: str, call: str
+    ) -> Json:
+        self._check_identity(resource, old, wanted, call)
+        if subresource == "status":
+            new = {**old, "status": wanted.get("status") or {}}
+        else:
+            metadata = {**wanted["metadata"]}
+            for name in (*KEPT, "resourceVersion"):
+                if name in old["metadata"]:
+                    metadata[name] = old["metadata"][name]
+                else:
+                    metadata.pop(name, None)
+            new = {**wanted, "metadata": metadata}
+            if resource.has_status:
+                new["status"] = old["status"]
+        if resource.name == "Pod" and (field := forbidden_change(old, new)):
+            what = f'Pod "{old["metadata"]["name"]}"'
+            why = f"spec.{field}: Forbidden: pod updates may not change it"
+            raise status_errors.invalid(call, what, why)
+        if resource.name == "Migration":
+            new = self._valid_migration(new, old, call)
+        if resource.counts_generations and new.get("spec") != old.get("spec"):
+            generation = old["metadata"].get("generation", 0) + 1
+            new["metadata"] = {**new["metadata"], "generation": generation}
+        return new
+
+    def _check_identity(self, resource: Resource, old: Json, wanted: Json, call: str) -> None:
+        what = named(resource, key_of(old))
+        have, asked = old["metadata"], wanted.get("metadata") or {}
+        version = asked.get("resourceVersion")
+        if version and version != have["resourceVersion"]:
+            raise status_errors.conflict(
+                call, what, "the object has been modified; please apply your changes to the latest"
+            )
+        if asked.get("uid", have["uid"]) != have["uid"]:
+            raise status_errors.invalid(call, what, "metadata.uid: field is immutable")
+
+    def set_status(self, kind: str, key: str, status: Json) -> Json:
+        """Write a status, as those who live in the cluster do."""
+        old = self.store.all(kind)[key]
+        if status == old.get("status"):
+            return old
+        return self.store.put(kind, key, {**old, "status": status})
+
+    def set_metadata(self, kind: str, key: str, **changed: Any) -> Json:
+        """Write parts of the metadata, likewise; None removes one."""
+        old = self.store.all(kind)[key]
+        metadata = {**old["metadata"], **changed}
+        metadata = {name: value for name, value in metadata.items() if value is not None}
+        return self.store.put(kind, key, {**old, "metadata": metadata})
+
+    def set_spec(self, kind: str, key: str, **changed: Any) -> Json:
+        """Write parts of what is wanted, likewise: that is another generation."""
+        old = self.store.all(kind)[key]
+        spec = {**old["spec"], **changed}
+        if spec == old["spec"]:
+            return old
+        metadata = old["metadata"]
+        if resource_named(kind).counts_generations:
+            metadata = {**metadata, "generation": metadata.get("generation", 0) + 1}
+        return self.store.put(kind, key, {**old, "spec": spec, "metadata": metadata})
+
+    # ------------------------------------------------------------ deleting
+
+    def delete(
+        self,
+        resource: Resource,
+        key: str,
+        *,
+        uid: str = "",
+        version: str = "",
+        grace_seconds: int | None = None,
+        dry_run: bool = False,
+    ) -> Json:
+        """Delete an object: at once, or in its time if it is a pod that runs."""
+        call = f"DELETE {resource.plural}/{key}"
+        old = self.read(resource.name, key, call)
+        self.check_preconditions(resource, old, uid, version, call)
+        grace = self._grace(resource, old, grace_seconds)
+        if dry_run:
+            return old
+        if grace == 0 and not old["metadata"].get("finalizers"):
+            return self.store.remove(resource.name, key)
+        return self._mark_deleted(resource, key, old, grace)
+
+    def check_preconditions(
+        self, resource: Resource, old: Json, uid: str, version: str, call: str
+    ) -> None:
+        """`Conflict` unless it is that very object, in that version."""
+        have = old["metadata"]
+        for what, wanted, is_there in (
+            ("UID", uid, have["uid"]),
+            ("ResourceVersion", version, have["resourceVersion"]),
+        ):
+            if wanted and wanted != is_there:
+                why = f"the {what} in the precondition ({wanted}) does not match ({is_there})"
+                raise status_errors.conflict(call, named(resource, key_of(old)), why)
+
+    def _grace(self, resource: Resource, old: Json, asked: int | None) -> int:
+        """How many seconds an object has until it is gone."""
+        if resource.name != "Pod" or not old["spec"].get("nodeName") or is_over(old):
+            return 0
+        own = old["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
+        grace: int = own if asked is None else asked
+        if is_deleting(old):
+            promised: int = old["metadata"].get("deletionGracePeriodSeconds", grace)
+            return min(grace, promised)
+        return grace
+
+    def _mark_deleted(self, resource: Resource, key: str, old: Json, grace: int) -> Json:
+        if is_deleting(old) and old["metadata"].get("deletionGracePeriodSeconds") == grace:
+            return old
+        ends = text_of(self._clock.now() + timedelta(seconds=grace))
+        return self.set_metadata(
+            resource.name, key, deletionTimestamp=ends, deletionGracePeriodSeconds=grace
+        )
+
+    # ------------------------------------------------------------ binding
+
+    def bind(self, key: str, node: str, *, uid: str = "", call: str = "") -> Json:
+        """Place a pod on a node."""
+        call = call or f"POST pods/{key}/binding"
+        pods = resource_named("Pod")
+        pod = self.read("Pod", key, call)
+        self.check_preconditions(pods, pod, uid, "", call)
+        if is_deleting(pod):
+            why = f"pod {pod['metadata']['name']} is being deleted, cannot be assigned to a host"
+            raise status_errors.conflict(call, named(pods, key), why)
+        if pod["spec"].get("nodeName"):
+            why = (
+                f"pod {pod['metadata']['name']} is already assigned to node "
+                f'"{pod["spec"]["nodeName"]}"'
+            )
+            raise status_errors.conflict(call, named(pods, key), why)
+        scheduled = condition("PodScheduled", "True", self.now())
+        status = with_conditions(pod["status"], [scheduled])
+        spec = {**pod["spec"], "nodeName": node}
+        return self.store.put("Pod", key, {**pod, "spec": spec, "status": status})
+
+
+def first_status(resource: Resource) -> Json:
+    """What the server writes when an object is new."""
+    if resource.name == "Pod":
+        return PENDING
+    if resource.name == "Namespace":
+        return {"phase": "Active"}
+    return {}
+
+
+def named(resource: Resource, key: str) -> str:
+    """An object in the server's words: `pods "web-1"`."""
+    group = resource.api_version.partition("/")[0] if "/" in resource.api_version else ""
+    plural = f"{resource.plural}.{group}" if group else resource.plural
+    return f'{plural} "{key.rpartition("/")[2]}"'

@@ -1,0 +1,66 @@
+"""The kinds of objects that the cluster in memory has."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from rescheduler.errors import SettingsError
+from rescheduler.migration.migration_object import MIGRATION
+from rescheduler.migration.observer import SERVICE
+from rescheduler.model import kinds
+from rescheduler.model.kinds import Kind
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A kind of object, and how the API server treats it."""
+
+    name: str
+    api_version: str
+    plural: str
+    namespaced: bool
+    has_status: bool = False
+    """Whether the status is written by itself, and left alone by all other writes."""
+    counts_generations: bool = False
+    """Whether a change of what is wanted is numbered."""
+
+
+def resource(kind: Kind[Any], has_status: bool = False, counts: bool = False) -> Resource:
+    """A kind that the model knows."""
+    return Resource(kind.name, kind.api_version, kind.plural, kind.namespaced, has_status, counts)
+
+
+EVENT = Resource("Event", "v1", "events", True)
+RESOURCES = (
+    resource(kinds.NODE, has_status=True),
+    resource(kinds.POD, has_status=True),
+    resource(kinds.NAMESPACE, has_status=True),
+    resource(kinds.BUDGET, has_status=True, counts=True),
+    resource(kinds.REPLICA_SET, has_status=True, counts=True),
+    resource(kinds.REPLICATION_CONTROLLER, has_status=True, counts=True),
+    resource(kinds.DEPLOYMENT, has_status=True, counts=True),
+    resource(kinds.STATEFUL_SET, has_status=True, counts=True),
+    resource(kinds.DAEMON_SET, has_status=True, counts=True),
+    resource(kinds.JOB, has_status=True, counts=True),
+    resource(kinds.PRIORITY_CLASS),
+    resource(kinds.VOLUME, has_status=True),
+    resource(kinds.CLAIM, has_status=True),
+    resource(kinds.STORAGE_CLASS),
+    resource(kinds.CSI_NODE),
+    resource(kinds.CSI_DRIVER),
+    resource(MIGRATION, has_status=True, counts=True),
+    resource(SERVICE, has_status=True),
+    EVENT,
+)
+
+BY_NAME = {each.name: each for each in RESOURCES}
+BY_PLACE = {(each.api_version, each.plural): each for each in RESOURCES}
+
+
+def resource_named(kind: str) -> Resource:
+    """The resource of a kind; raises what tells a person that there is none."""
+    found = BY_NAME.get(kind)
+    if found is None:
+        raise SettingsError(
+            f"kind {kind!r}: the cluster in memory has none; expected one of {', '.join(BY_NAME)}"
+        )
+    return found

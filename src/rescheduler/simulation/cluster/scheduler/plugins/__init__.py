@@ -1,0 +1,1 @@
+"""kube-scheduler's score plugins, one file each, under the names that it gives them."""

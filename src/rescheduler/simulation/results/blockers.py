@@ -1,0 +1,97 @@
+"""What the planner's rounds found in the way, gathered over time and put into plain words."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from rescheduler.planning.plan import Blocked as BlockedPod
+from rescheduler.planning.plan import Plan
+from rescheduler.simulation.results.result import Blocked, Rest, Rounds
+
+MOST_REASONS = 5
+NUMBERS = re.compile(r"\d+(?:[.,]\d+)*")
+
+MEANINGS = {
+    "BarePod": "no controller would bring the pod back",
+    "BeingDeleted": "it was on its way out already",
+    "BeingMigrated": "it was being moved already",
+    "Budget": "its disruption budget allows no eviction, and it cannot be handed over",
+    "DoNotDisrupt": "its annotation asks not to be disrupted",
+    "ExcludedBySelector": "the policy excludes pods with its labels",
+    "ExcludedNamespace": "the policy excludes its namespace",
+    "JobPod": "it belongs to a Job, whose work would start anew",
+    "LocalStorage": "it keeps data on its node, which would be lost",
+    "MoveLimit": "the round had as many moves as the policy allows",
+    "NamespaceLimit": "the policy lets only so many pods of a namespace move at once",
+    "NoGain": "nothing would have been gained that is worth a move",
+    "NoNodeFits": "no other node accepted it",
+    "NodeLimit": "the policy lets only so many pods leave or reach a node at once",
+    "NotReady": "it was not Ready, so something was wrong with it already",
+    "NotRunning": "it was not running yet",
+    "NotSafeToEvict": "its annotation says that it is not safe to evict",
+    "NotScheduled": "it had no node yet",
+    "OneAtATime": "another pod of its workload was evicted, and one goes at a time",
+    "OwnerGone": "its owner is gone, so nothing would replace it",
+    "RecentlyMoved": "an earlier move of it had failed or come back",
+    "ReschedulingDisabled": "its label disables rescheduling",
+    "ResourceClaims": "it holds devices that are not judged",
+    "SeveralBudgets": "several budgets cover it, and the API evicts no such pod",
+    "SingleReplica": "it is the only one of its workload and cannot be handed over",
+    "SystemPod": "it is part of the system",
+    "TooYoung": "it was younger than the policy's minPodAge",
+    "WorkloadLimit": "the policy lets only so many pods of a workload move at once",
+}
+
+
+class BlockerCounts:
+    """Counts what plans say of pods that stayed."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, set[str]] = {}
+        self._rounds: Counter[str] = Counter()
+        self._examples: dict[str, BlockedPod] = {}
+        # By the reason without its numbers, for those change with every round.
+        self._rest: Counter[str] = Counter()
+        self._said: dict[str, str] = {}
+        self._total = 0
+        self._with_moves = 0
+
+    def add(self, plan: Plan) -> None:
+        """Take in one round's plan."""
+        self._total += 1
+        self._with_moves += bool(plan.moves)
+        if not plan.moves:
+            sort = NUMBERS.sub("", plan.summary)
+            self._rest[sort] += 1
+            self._said[sort] = plan.summary
+        for name, pods in _by_name(plan.blocked):
+            self._rounds[name] += 1
+            self._examples.setdefault(name, pods[0])
+            self._pods.setdefault(name, set()).update(each.pod for each in pods)
+
+    def blocked(self) -> tuple[Blocked, ...]:
+        """The reasons, those that kept most pods first."""
+        return tuple(
+            Blocked(
+                blocker=name,
+                meaning=MEANINGS.get(name, self._examples[name].detail),
+                pods=len(pods),
+                rounds=self._rounds[name],
+                example=self._examples[name].pod,
+                detail=self._examples[name].detail,
+            )
+            for name, pods in sorted(self._pods.items(), key=lambda each: (-len(each[1]), each[0]))
+        )
+
+    def rounds(self) -> Rounds:
+        """How many rounds there were, and why those without moves had none."""
+        frequent = self._rest.most_common(MOST_REASONS)
+        reasons = tuple(Rest(self._said[sort], count) for sort, count in frequent)
+        return Rounds(total=self._total, with_moves=self._with_moves, at_rest=reasons)
+
+
+def _by_name(pods: Iterable[BlockedPod]) -> list[tuple[str, list[BlockedPod]]]:
+    groups: dict[str, list[BlockedPod]] = {}
+    for pod in pods:
+        groups.setdefault(pod.blocker, []).append(pod)
+    return list(groups.items())

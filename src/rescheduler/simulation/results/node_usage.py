@@ -1,0 +1,116 @@
+"""How full nodes are, kept up to date as sums, and what that amounts to at a moment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from rescheduler.labels import CONTROL_PLANE_ROLES, MAINTENANCE
+from rescheduler.model.objects import Node
+from rescheduler.model.resources import CPU, MEMORY, amounts_of, in_units
+from rescheduler.model.snapshot import Bools, Floats
+from rescheduler.planning.feasibility.plugins.taint_toleration import hard_taints
+from rescheduler.planning.strategies.cost_optimization import node_prices
+from rescheduler.simulation.cluster.json_objects import Json, is_ready
+from rescheduler.simulation.results.pod_facts import PodSeen
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The nodes at one moment."""
+
+    names: tuple[str, ...]
+    loads: Floats
+    """The mean of CPU and memory utilisation of each; NaN for a node that is not ready."""
+    imbalance: float
+    deviation: float
+    nodes_in_use: int
+    cost: float
+
+
+class NodeUsage:
+    """Sums by node, and what is known of each node."""
+
+    def __init__(self, prices: Mapping[str, float]) -> None:
+        self._prices = dict(prices)
+        self._nodes: dict[str, Json] = {}
+        # By node: CPU in millicores, memory in bytes, pods that are not there for the node's sake.
+        self._sums: dict[str, list[int]] = {}
+        self._fixed: _Fixed | None = None
+
+    def node_changed(self, old: Json | None, new: Json | None) -> None:
+        """Follow a change of a node."""
+        if new is not None:
+            name = new["metadata"]["name"]
+            self._nodes[name] = new
+            self._sums.setdefault(name, [0, 0, 0])
+        elif old is not None:
+            self._nodes.pop(old["metadata"]["name"], None)
+        self._fixed = None
+
+    def has_failed(self, node: str) -> bool:
+        """Whether a node is not ready, or gone."""
+        found = self._nodes.get(node)
+        return found is None or not is_ready(found)
+
+    def add(self, pod: PodSeen, count: int) -> None:
+        """A pod comes to its node, or leaves it (count -1)."""
+        sums = self._sums.setdefault(pod.node, [0, 0, 0])
+        sums[0] += count * pod.cpu_millis
+        sums[1] += count * pod.memory_bytes
+        sums[2] += count * (not pod.belongs_to_node)
+
+    def moment(self) -> Moment:
+        """How it is now."""
+        if self._fixed is None:
+            self._fixed = _Fixed.of(self._nodes, self._prices)
+        fixed = self._fixed
+        held = np.array([self._sums[name] for name in fixed.names], np.float64).reshape(-1, 3)
+        loads = np.asarray((held[:, :2] / fixed.capacity).mean(axis=1))
+        in_use = held[:, 2] > 0
+        balanced = loads[fixed.open]
+        return Moment(
+            names=fixed.names,
+            loads=np.where(fixed.ready, loads, np.nan),
+            imbalance=float(np.ptp(balanced)) if len(balanced) else 0.0,
+            deviation=float(balanced.std()) if len(balanced) else 0.0,
+            nodes_in_use=int(in_use.sum()),
+            cost=float(fixed.prices[in_use].sum()),
+        )
+
+
+@dataclass(frozen=True)
+class _Fixed:
+    """What changes only when a node does."""
+
+    names: tuple[str, ...]
+    capacity: Floats
+    open: Bools
+    ready: Bools
+    prices: Floats
+
+    @staticmethod
+    def of(nodes: Mapping[str, Json], prices: dict[str, float]) -> "_Fixed":
+        ordered = sorted(nodes.items())
+        objects = tuple(msgspec.convert(node, Node) for _, node in ordered)
+        amounts = [in_units(amounts_of(node.status.allocatable)) for node in objects]
+        capacity = [[each.get(CPU, 0), each.get(MEMORY, 0)] for each in amounts]
+        counted = np.array(capacity, np.float64).reshape(-1, 2)
+        ready = [is_ready(node) for _, node in ordered]
+        is_open = [r and _takes_pods(node) for r, node in zip(ready, objects, strict=True)]
+        return _Fixed(
+            names=tuple(name for name, _ in ordered),
+            capacity=np.where(counted > 0, counted, np.inf),
+            open=np.array(is_open, bool),
+            ready=np.array(ready, bool),
+            prices=node_prices(objects, prices),
+        )
+
+
+def _takes_pods(node: Node) -> bool:
+    """Whether users' pods are meant for it, as LoadBalancing sees it."""
+    labels = node.metadata.labels
+    is_closed = node.spec.unschedulable or labels.get(MAINTENANCE) == "true"
+    is_special = any(role in labels for role in CONTROL_PLANE_ROLES)
+    return not is_closed and not is_special and not hard_taints(node.spec.taints)

@@ -1,0 +1,63 @@
+"""How workload files write times: a time of day, or how long after the start."""
+
+import re
+from typing import Any
+
+from rescheduler.settings.value_types import custom_value, seconds_or_zero_of
+
+DAY = 86_400
+
+EXPECTED_TIME = "expected a time of day such as '14:00'"
+EXPECTED_MOMENT = (
+    "expected a time of day such as '14:00', or how long after the start, such as '90m'"
+)
+
+_TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)", re.ASCII)
+
+
+class TimeOfDay(int):
+    """Seconds since midnight, which files write as `14:00`."""
+
+
+class Moment(str):
+    """When something happens: `14:00`, the next time it is that late, or `90m` after the start."""
+
+    def seconds_after(self, start: TimeOfDay) -> float:
+        """How long after a start at that time of day."""
+        if _TIME.fullmatch(self) is None:
+            return float(seconds_or_zero_of(str(self)))
+        return float((time_of_day(str(self)) - start) % DAY)
+
+
+def time_of_day(value: object) -> TimeOfDay:
+    """A time of day from its text.
+
+    YAML takes 14:00 without quotes for a number, to base sixty; so hours and minutes are meant.
+    But not before 1:00: what is less than sixty was written as a mere number.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 60:
+        value = f"{value // 60:02}:{value % 60:02}"
+    match = _TIME.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(EXPECTED_TIME)
+    return TimeOfDay(int(match[1]) * 3600 + int(match[2]) * 60)
+
+
+def moment_of(value: object) -> Moment:
+    """A moment from its text."""
+    if isinstance(value, int) and not isinstance(value, bool) and 60 <= value < DAY // 60:
+        return Moment(f"{value // 60:02}:{value % 60:02}")
+    try:
+        if not isinstance(value, str):
+            raise ValueError(EXPECTED_MOMENT)
+        Moment(value).seconds_after(TimeOfDay(0))
+    except ValueError as error:
+        raise ValueError(EXPECTED_MOMENT) from error
+    return Moment(value)
+
+
+def workload_value(kind: Any, value: Any) -> Any:
+    """A value of one of the classes above, or of those that policies have."""
+    if kind is TimeOfDay:
+        return time_of_day(value)
+    return moment_of(value) if kind is Moment else custom_value(kind, value)

@@ -1,0 +1,50 @@
+"""A pod that makes its node too hot brings the next round forward."""
+
+from rescheduler.controller.overload_trigger import OverloadTrigger, hot_among
+from rescheduler.kube.live_store import LiveStore
+from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.settings import Policy
+from testcluster.applying import apply
+from testcluster.builders import node, pod
+from tests.extender.questions import tables_of
+from tests.kube.support import QUICK_WATCH
+from tests.migration.support import Corner, client_for
+
+
+async def test_a_binding_that_makes_a_node_too_hot_calls_for_a_round(corner: Corner) -> None:
+    (name,) = corner.add_nodes("a", cpu="4")
+    calls: list[set[str]] = []
+    async with client_for(corner.cluster) as client:
+        tables, policy = ClusterTables(), Policy()
+        store = LiveStore(client, tables, settings=QUICK_WATCH)
+        store.start()
+        await store.synced()
+        prevention = OverloadTrigger(
+            tables, lambda: policy, lambda: calls.append(hot_among([name], tables, policy))
+        )
+        prevention.watch(store)
+        apply(corner.cluster, pod(f"{corner.namespace}/small", on=name, cpu="1"))
+        await corner.until(lambda: f"{corner.namespace}/small" in tables.pods, "it is seen")
+        apply(corner.cluster, pod(f"{corner.namespace}/big", on=name, cpu="2500m"))
+        await corner.until(lambda: any(name in hot for hot in calls), "a round is called for")
+        await store.stop()
+
+
+def test_nodes_above_a_threshold_are_hot() -> None:
+    tables = tables_of(
+        [
+            node("cool", cpu="10", memory="10Gi"),
+            node("busy", cpu="10", memory="10Gi"),
+            node("full", cpu="10", memory="10Gi"),
+            node("empty", cpu="0", memory="0"),
+            pod("shop/a", on="cool", cpu="8", memory="8Gi"),
+            pod("shop/b", on="busy", cpu="8001m"),
+            pod("shop/c", on="full", memory="9Gi"),
+            pod("shop/d", on="unknown", cpu="9"),
+            pod("shop/e", cpu="9"),
+            pod("shop/f", on="cool", cpu="9", phase="Succeeded"),
+        ]
+    )
+    names = ("cool", "busy", "full", "empty", "unknown")
+    assert hot_among(names, tables, Policy()) == {"busy", "full"}
+    assert hot_among(names, tables, Policy(cpu_threshold=90.0)) == {"full"}

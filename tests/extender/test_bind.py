@@ -1,0 +1,106 @@
+"""Binding pods for the scheduler, on a real API server."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from rescheduler.extender.handlers import Extender
+from rescheduler.kube.client import Client
+from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.settings import Policy
+from testcluster.builders import node, pod
+from testcluster.client import JsonObject
+from tests.extender.questions import PlannedFor, Told, answered, put, scored
+from tests.migration.support import Corner, client_for, node_of
+
+
+@pytest.fixture
+async def client(corner: Corner) -> AsyncIterator[Client]:
+    async with client_for(corner.cluster) as client:
+        yield client
+
+
+class Binding:
+    """Pods that nobody schedules, and an extender that knows the nodes and them."""
+
+    def __init__(self, corner: Corner, client: Client) -> None:
+        self.corner = corner
+        self.nodes = corner.add_nodes("a", "b", cpu="10", memory="10Gi")
+        self.tables = ClusterTables()
+        for name in self.nodes:
+            put(self.tables, node(name, cpu="10", memory="10Gi"))
+        self.hot: list[str] = []
+        self.extender = Extender(
+            client, self.tables, Policy(), PlannedFor(), Told(), self.hot.append
+        )
+
+    def pod(self, name: str, cpu: str) -> JsonObject:
+        """A pod that waits to be bound, as the server has it; the extender knows it too."""
+        built = pod(f"{self.corner.namespace}/{name}", cpu=cpu, schedulerName="nobody")
+        made = self.corner.outside.create(self.corner.path("pods"), built)
+        put(self.tables, made)
+        return made
+
+    async def bind(self, pod: JsonObject, node: str, **changes: str) -> str:
+        """What the extender says to a binding: nothing if all is well."""
+        metadata = pod["metadata"]
+        question = {
+            "PodName": metadata["name"],
+            "PodNamespace": metadata["namespace"],
+            "PodUID": metadata["uid"],
+            "Node": node,
+            **changes,
+        }
+        answer: dict[str, Any] = answered(await self.extender.bind(msgspec.json.encode(question)))
+        error: str = answer["Error"]
+        return error
+
+    def node_of(self, name: str) -> str:
+        found = self.corner.pod(name)
+        assert found is not None
+        return node_of(found)
+
+
+async def test_a_pod_is_bound(corner: Corner, client: Client) -> None:
+    binding = Binding(corner, client)
+    made = binding.pod("p", "1")
+    assert await binding.bind(made, binding.nodes[1]) == ""
+    assert binding.node_of("p") == binding.nodes[1]
+
+
+async def test_what_the_server_has_against_it_is_told(corner: Corner, client: Client) -> None:
+    binding = Binding(corner, client)
+    a, b = binding.nodes
+    made = binding.pod("p", "1")
+    assert "uid" in (await binding.bind(made, a, PodUID="another")).lower()
+    assert "not found" in await binding.bind(made, a, PodName="unheard-of")
+    assert binding.node_of("p") == ""
+    await binding.bind(made, a)
+    assert f'already assigned to node "{a}"' in await binding.bind(made, b)
+
+
+async def test_a_pod_that_makes_its_node_too_hot_is_told_of(corner: Corner, client: Client) -> None:
+    binding = Binding(corner, client)
+    a, b = binding.nodes
+    await binding.bind(binding.pod("small", "8"), a)
+    assert binding.hot == []
+    await binding.bind(binding.pod("big", "8100m"), b)
+    assert binding.hot == [b]
+
+
+async def test_a_binding_that_failed_makes_nothing_hot(corner: Corner, client: Client) -> None:
+    binding = Binding(corner, client)
+    assert await binding.bind(binding.pod("big", "9"), binding.nodes[0], PodUID="another")
+    assert binding.hot == []
+
+
+async def test_a_pod_that_is_bound_counts_before_a_watch_shows_it(
+    corner: Corner, client: Client
+) -> None:
+    binding = Binding(corner, client)
+    a, b = binding.nodes
+    await binding.bind(binding.pod("p", "5"), a)
+    points = scored(binding.extender, pod("shop/next", cpu="1"), [a, b])
+    assert points == {a: 0, b: 10}

@@ -1,0 +1,228 @@
+"""Certificates are made, renewed before their time is over, and trusted by both sides."""
+
+import ssl
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from rescheduler.errors import SettingsError
+from rescheduler.extender.tls.certificate_secret import SECRET, CertificateSecret, body
+from rescheduler.extender.tls.certificates import (
+    AUTHORITY_LASTS,
+    CERTIFICATE_LASTS,
+    Bundle,
+    new_bundle,
+    new_client,
+    new_serving,
+    renewed,
+    serves,
+)
+from rescheduler.extender.tls.key_pair import KeyPair
+from rescheduler.extender.tls.serving_tls import (
+    CertificateFiles,
+    ServingContext,
+    ServingCredentials,
+)
+from testcluster.serving import write_certificates
+from tests.migration.support import Corner, client_for
+
+NAMES = ("localhost", "127.0.0.1", "rescheduler.ops.svc")
+NOW = datetime.now(UTC)
+
+
+def shakes_hands(
+    serving: KeyPair, trusted: bytes, name: str, client: KeyPair | None, directory: Path
+) -> bool:
+    """Whether a client that trusts `trusted` and a server with `serving` agree, in memory."""
+    credentials = ServingCredentials(serving, trusted, trusted if client is not None else b"")
+    server = ServingContext(credentials).context
+    asking = ssl.create_default_context(cadata=trusted.decode())
+    if client is not None:
+        server.verify_mode = ssl.CERT_REQUIRED
+        certificate, key = directory / "client.crt", directory / "client.key"
+        certificate.write_bytes(client.certificate)
+        key.write_bytes(client.key)
+        asking.load_cert_chain(certificate, key)
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [
+        asking.wrap_bio(to_client, to_server, server_hostname=name),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    try:
+        for _ in range(10):
+            for side in sides:
+                try:
+                    side.do_handshake()
+                except ssl.SSLWantReadError:
+                    continue
+    except ssl.SSLError:
+        return False
+    return sides[1].version() is not None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_both_sides_trust_what_was_made(name: str, tmp_path: Path) -> None:
+    bundle = new_bundle(NAMES, NOW)
+    assert shakes_hands(bundle.serving, bundle.trusted, name, bundle.client, tmp_path)
+
+
+def test_another_name_is_not_trusted(tmp_path: Path) -> None:
+    bundle = new_bundle(NAMES, NOW)
+    assert not shakes_hands(bundle.serving, bundle.trusted, "elsewhere", None, tmp_path)
+
+
+def test_a_client_of_another_authority_is_not_trusted(tmp_path: Path) -> None:
+    ours, theirs = new_bundle(NAMES, NOW), new_bundle(NAMES, NOW)
+    assert not shakes_hands(ours.serving, ours.trusted, "localhost", theirs.client, tmp_path)
+
+
+def test_a_server_certificate_is_no_client_certificate(tmp_path: Path) -> None:
+    bundle = new_bundle(NAMES, NOW)
+    assert not shakes_hands(bundle.serving, bundle.trusted, "localhost", bundle.serving, tmp_path)
+
+
+def test_what_is_young_is_kept() -> None:
+    bundle = new_bundle(NAMES, NOW)
+    assert renewed(bundle, NAMES, NOW + CERTIFICATE_LASTS / 2) is bundle
+
+
+def test_old_certificates_are_made_anew_under_the_same_authority(tmp_path: Path) -> None:
+    bundle = new_bundle(NAMES, NOW - CERTIFICATE_LASTS * 0.7)
+    fresh = renewed(bundle, NAMES, NOW)
+    assert fresh.trusted == bundle.trusted
+    assert fresh.serving != bundle.serving
+    assert fresh.client != bundle.client
+    assert shakes_hands(fresh.serving, bundle.trusted, "localhost", fresh.client, tmp_path)
+
+
+def test_a_new_authority_is_trusted_beside_the_old_one(tmp_path: Path) -> None:
+    old = new_bundle(NAMES, NOW - AUTHORITY_LASTS * 0.7)
+    fresh = renewed(old, NAMES, NOW)
+    assert len(x509.load_pem_x509_certificates(fresh.trusted)) == 2
+    assert old.trusted in fresh.trusted
+    assert shakes_hands(fresh.serving, fresh.trusted, "localhost", fresh.client, tmp_path)
+    not_yet_renewed = new_serving(old.authority, NAMES, NOW)
+    assert shakes_hands(not_yet_renewed, fresh.trusted, "localhost", None, tmp_path)
+
+
+def test_a_further_name_gets_a_new_certificate() -> None:
+    bundle = new_bundle(NAMES, NOW)
+    fresh = renewed(bundle, (*NAMES, "10.0.0.7"), NOW)
+    assert fresh.serving != bundle.serving
+    assert fresh.client == bundle.client
+
+
+def secret_source(corner: Corner, client: object, now: datetime) -> CertificateSecret:
+    key = f"{corner.namespace}/certificates"
+    return CertificateSecret(client, key, NAMES, lambda: now)  # type: ignore[arg-type]
+
+
+async def test_replicas_share_the_certificates_in_the_secret(corner: Corner) -> None:
+    async with client_for(corner.cluster) as client:
+        first = await secret_source(corner, client, NOW).load()
+        second = await secret_source(corner, client, NOW).load()
+    assert first == second
+    assert first.client_authority == first.authority
+
+
+async def test_the_secret_is_renewed_in_time_by_whoever_notices(corner: Corner) -> None:
+    async with client_for(corner.cluster) as client:
+        first = await secret_source(corner, client, NOW).load()
+        later = NOW + CERTIFICATE_LASTS * 0.7
+        second = await secret_source(corner, client, later).load()
+        third = await secret_source(corner, client, later).load()
+    assert second.serving != first.serving
+    assert second.authority == first.authority
+    assert third == second
+
+
+async def test_a_secret_that_holds_something_else_is_refused(corner: Corner) -> None:
+    strange = Bundle(b"not", b"a", KeyPair(b"certificate", b"at"), KeyPair(b"all", b"!"))
+    key = f"{corner.namespace}/certificates"
+    path = SECRET.object_path(corner.namespace, "").rstrip("/")
+    corner.outside.create(path, {**body(key, strange), "type": "Opaque"})
+    async with client_for(corner.cluster) as client:
+        with pytest.raises(SettingsError, match=f"Secret {key}: holds no usable certificates"):
+            await secret_source(corner, client, NOW).load()
+
+
+async def test_files_that_are_missing_are_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"tls\.crt: cannot be read: No such file"):
+        await CertificateFiles(tmp_path, None).load()
+
+
+async def test_new_files_are_served_from_then_on(tmp_path: Path) -> None:
+    write_certificates(tmp_path)
+    source = CertificateFiles(tmp_path, None)
+    serving = ServingContext(await source.load())
+    assert serving.use(await source.load()) is False
+    write_certificates(tmp_path)
+    assert serving.use(await source.load()) is True
+
+
+def test_a_key_that_does_not_fit_its_certificate_is_refused() -> None:
+    one, other = new_bundle(NAMES, NOW), new_bundle(NAMES, NOW)
+    mixed = KeyPair(one.serving.certificate, other.serving.key)
+    with pytest.raises(SettingsError, match="the certificates cannot be used"):
+        ServingContext(ServingCredentials(mixed, b""))
+
+
+def mixed_up(one: Bundle, other: Bundle) -> list[tuple[Bundle, str]]:
+    """Bundles that somebody has edited, and what is wrong with each."""
+    key = rsa.generate_private_key(65537, 2048)
+    of_another_kind = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    swapped = KeyPair(one.serving.certificate, other.serving.key)
+    return [
+        (replace(one, trusted=other.trusted), "the key does not fit the authority's"),
+        (replace(one, authority_key=of_another_kind), "expected keys of elliptic curves"),
+        (replace(one, serving=other.serving), "the serving certificate is not of this authority"),
+        (replace(one, client=other.client), "the client certificate is not of this authority"),
+        (replace(one, serving=swapped), "the key does not fit the serving certificate"),
+    ]
+
+
+def test_a_bundle_whose_parts_do_not_belong_together_is_refused() -> None:
+    for bundle, why in mixed_up(new_bundle(NAMES, NOW), new_bundle(NAMES, NOW)):
+        with pytest.raises(ValueError, match=why):
+            renewed(bundle, NAMES, NOW)
+
+
+def test_a_serving_certificate_without_names_is_made_anew() -> None:
+    bundle = new_bundle(NAMES, NOW)
+    nameless = new_client(bundle.authority, NOW)
+    fresh = renewed(replace(bundle, serving=nameless), NAMES, NOW)
+    assert serves(fresh.serving.certificate, NAMES)
+
+
+async def test_what_others_have_added_to_the_secret_stays(corner: Corner) -> None:
+    """Such as the labels of whoever deploys us, and another type."""
+    key = f"{corner.namespace}/certificates"
+    old = body(key, new_bundle(NAMES, NOW - CERTIFICATE_LASTS * 0.7))
+    old["metadata"]["labels"] = {"team": "ours"}
+    path = SECRET.object_path(corner.namespace, "").rstrip("/")
+    corner.outside.create(path, {**old, "type": "Opaque"})
+    async with client_for(corner.cluster) as client:
+        fresh = await secret_source(corner, client, NOW).load()
+        assert await secret_source(corner, client, NOW).load() == fresh
+    found = corner.outside.get(SECRET.object_path(corner.namespace, "certificates"))
+    assert found["metadata"]["labels"] == {"team": "ours"}
+    assert found["data"]["tls.crt"] != old["data"]["tls.crt"]
+
+
+async def test_a_secret_that_was_deleted_is_made_again(corner: Corner) -> None:
+    async with client_for(corner.cluster) as client:
+        source = secret_source(corner, client, NOW)
+        first = await source.load()
+        corner.outside.delete(SECRET.object_path(corner.namespace, "certificates"))
+        second = await source.load()
+        assert second.authority != first.authority
+        assert await source.load() == second

@@ -1,0 +1,248 @@
+"""Which nodes may be used for a new pod, and what is said about the others."""
+
+from typing import Any
+
+import pytest
+
+from rescheduler.extender.promised_room import Promise
+from rescheduler.labels import MAINTENANCE
+from rescheduler.settings import NodeMaintenanceOptions, Policy, node_label_of
+from testcluster.builders import daemonset, node, pod
+from testcluster.client import JsonObject
+from tests.extender.questions import (
+    PlannedFor,
+    Told,
+    answered,
+    asked,
+    extender_for,
+    filtered,
+    nodes,
+    put,
+    refused,
+    tables_of,
+)
+
+CORDON_TAINT = "node.kubernetes.io/unschedulable"
+BUSY = {"labels": {MAINTENANCE: "true"}}
+NEW = pod("shop/new", cpu="1", memory="1Gi")
+
+
+def filled(name: str, cpu: str = "1", memory: str = "1Gi") -> JsonObject:
+    return pod(f"shop/on-{name}", on=name, cpu=cpu, memory=memory)
+
+
+def test_a_node_that_the_pod_would_bring_above_a_threshold_is_refused_and_told_why() -> None:
+    extender = extender_for(
+        [
+            *nodes("free", "cpu", "memory", "both"),
+            filled("cpu", cpu="7500m"),
+            filled("memory", memory="7.5Gi"),
+            filled("both", cpu="9", memory="9Gi"),
+        ],
+        cpu_threshold=80.0,
+        memory_threshold=75.0,
+    )
+    everywhere = ["free", "cpu", "memory", "both"]
+    assert filtered(extender, NEW, everywhere) == ["free"]
+    assert refused(extender, NEW, everywhere) == {
+        "cpu": "node(s) would have CPU above 80% with this pod",
+        "memory": "node(s) would have memory above 75% with this pod",
+        "both": "node(s) would have CPU above 80% and memory above 75% with this pod",
+    }
+
+
+def test_a_threshold_that_is_just_reached_is_not_exceeded() -> None:
+    extender = extender_for([*nodes("a", "b"), filled("a", cpu="7"), filled("b", cpu="7001m")])
+    assert filtered(extender, NEW, ["a", "b"]) == ["a"]
+
+
+def test_all_that_a_pod_asks_for_counts() -> None:
+    """Init containers, what is set for the pod as a whole, and overhead."""
+    extender = extender_for(nodes("a"), strict_filter=True)
+    container = {"name": "app", "image": "app", "resources": {"requests": {"cpu": "1"}}}
+    starting = {**container, "resources": {"requests": {"cpu": "9"}}}
+    for spec in (
+        {"initContainers": [starting]},
+        {"resources": {"requests": {"cpu": "8500m"}}},
+        {"overhead": {"cpu": "8"}},
+    ):
+        big = pod("shop/big", containers=[container], **spec)
+        assert filtered(extender, big, ["a"]) == []
+
+
+def test_pods_that_have_ended_take_no_room_and_pods_without_requests_ask_for_none() -> None:
+    ended = pod("shop/ended", on="a", cpu="9", phase="Succeeded")
+    extender = extender_for([*nodes("a"), ended])
+    assert filtered(extender, NEW, ["a"]) == ["a"]
+    assert filtered(extender, pod("shop/modest"), ["a"]) == ["a"]
+
+
+# ------------------------------------------------------------ maintenance
+
+
+def test_a_node_under_maintenance_is_refused_even_if_it_is_the_only_one() -> None:
+    extender = extender_for(nodes("a", **BUSY))
+    assert filtered(extender, NEW, ["a"]) == []
+    assert refused(extender, NEW, ["a"]) == {"a": "node(s) were under maintenance"}
+
+
+@pytest.mark.parametrize("toleration", [{"key": CORDON_TAINT}, {}], ids=["cordon", "everything"])
+def test_a_pod_that_tolerates_a_cordon_may_use_a_node_under_maintenance(toleration: Any) -> None:
+    extender = extender_for(nodes("a", **BUSY))
+    tolerant = pod("shop/agent", tolerations=[{"operator": "Exists", **toleration}])
+    assert filtered(extender, tolerant, ["a"]) == ["a"]
+
+
+def test_the_label_for_maintenance_is_the_policys() -> None:
+    own = NodeMaintenanceOptions(maintenance_label=node_label_of("out-of-order"))
+    extender = extender_for(
+        [*nodes("a", **BUSY), *nodes("b", labels={"out-of-order": "true"})], node_maintenance=own
+    )
+    assert filtered(extender, NEW, ["a", "b"]) == ["a"]
+    extender.policy = Policy()
+    assert filtered(extender, NEW, ["a", "b"]) == ["b"]
+
+
+# ------------------------------------------------------------ letting through
+
+
+def test_overloaded_nodes_are_let_through_when_there_are_no_others_least_overloaded_first() -> None:
+    extender = extender_for(
+        [
+            *nodes("hottest", "warm", "hot", "closed"),
+            *nodes("maintained", **BUSY),
+            filled("hottest", cpu="9500m", memory="0"),
+            filled("warm", cpu="7500m", memory="7.5Gi"),
+            filled("hot", cpu="0", memory="9Gi"),
+        ],
+        PlannedFor(promises=[Promise("u", "closed", {"cpu": 10_000})]),
+    )
+    names = ["maintained", "hottest", "closed", "hot", "warm"]
+    assert filtered(extender, NEW, names) == ["warm", "hot", "hottest"]
+    assert refused(extender, NEW, names).keys() == {"maintained", "closed"}
+
+
+def test_a_strict_filter_lets_no_overloaded_node_through() -> None:
+    extender = extender_for([*nodes("a"), filled("a", cpu="9")], strict_filter=True)
+    assert filtered(extender, NEW, ["a"]) == []
+    assert refused(extender, NEW, ["a"]) == {"a": "node(s) would have CPU above 80% with this pod"}
+
+
+def test_people_are_told_once_per_pod_that_overloaded_nodes_were_let_through() -> None:
+    told = Told()
+    objects = [*nodes("a", "b"), filled("a", cpu="9"), filled("b", cpu="8")]
+    extender = extender_for(objects, told=told)
+    for _ in range(3):
+        filtered(extender, NEW, ["a", "b"])
+    ((about, reason, text),) = told.events
+    assert (about, reason) == ("new", "AllNodesOverloaded")
+    assert "(2)" in text
+    assert "least loaded is b with CPU at 90% and memory at 20%" in text
+    filtered(extender, pod("shop/other", cpu="1"), ["a", "b"])
+    assert [about for about, _, _ in told.events] == ["new", "other"]
+
+
+def test_a_pod_of_a_daemon_set_is_not_refused_for_load() -> None:
+    extender = extender_for([*nodes("a", "b"), filled("a", cpu="9")], strict_filter=True)
+    agent = pod("shop/agent", cpu="1", owner=daemonset("shop/agents"))
+    assert filtered(extender, agent, ["a", "b"]) == ["a", "b"]
+
+
+# ------------------------------------------------------------ what migrations have planned
+
+
+def test_promised_room_is_kept_for_whom_it_was_promised_to() -> None:
+    promise = Promise("u", "a", {"cpu": 4000, "memory": 0, "pods": 1})
+    extender = extender_for([*nodes("a", "b"), filled("a", cpu="5500m")], PlannedFor({}, [promise]))
+    assert filtered(extender, NEW, ["a", "b"]) == ["b"]
+    assert refused(extender, NEW, ["a"]) == {
+        "a": "node(s) had promised their room to a migration under way"
+    }
+    small = pod("shop/small", cpu="500m")
+    assert filtered(extender, small, ["a"]) == ["a"], "let through: the room is still there"
+
+
+def test_all_promises_on_a_node_count_together_and_any_resource_does() -> None:
+    gpu = "nvidia.com/gpu"
+    promises = [Promise(str(number), "a", {gpu: 1, "cpu": 10}) for number in range(3)]
+    planned = PlannedFor({}, promises)
+    extender = extender_for(nodes("a", resources={gpu: "4"}), planned)
+    container = {"name": "app", "image": "app", "resources": {"requests": {gpu: "1"}}}
+    assert filtered(extender, pod("shop/one", containers=[container]), ["a"]) == ["a"]
+    container = {"name": "app", "image": "app", "resources": {"requests": {gpu: "2"}}}
+    assert filtered(extender, pod("shop/two", containers=[container]), ["a"]) == []
+    assert filtered(extender, NEW, ["a"]) == ["a"], "it takes no GPU"
+
+
+def test_the_last_place_for_a_pod_can_be_promised() -> None:
+    promise = Promise("u", "a", {"pods": 1})
+    extender = extender_for([*nodes("a", pods=2), filled("a")], PlannedFor({}, [promise]))
+    assert filtered(extender, pod("shop/modest"), ["a"]) == []
+
+
+def test_room_that_is_promised_counts_as_load() -> None:
+    promise = Promise("u", "a", {"cpu": 7500, "memory": 0})
+    extender = extender_for(nodes("a", "b"), PlannedFor({}, [promise]))
+    assert refused(extender, NEW, ["a", "b"]) == {
+        "a": "node(s) would have CPU above 80% with this pod"
+    }
+
+
+def test_a_promise_on_a_node_that_is_not_known_or_not_asked_about_does_no_harm() -> None:
+    planned = PlannedFor({}, [Promise("u", "gone", {"cpu": 1}), Promise("v", "b", {"cpu": 1})])
+    extender = extender_for(nodes("a", "b"), planned)
+    assert filtered(extender, NEW, ["gone", "a"]) == ["gone", "a"]
+
+
+def test_the_target_of_a_migration_is_not_refused_to_its_own_pod_for_load() -> None:
+    promises = [Promise("other", "t", {"cpu": 9_999})]
+    objects = [*nodes("t"), filled("t", cpu="9"), *nodes("a")]
+    extender = extender_for(objects, PlannedFor({"shop/new": "t"}, promises), strict_filter=True)
+    assert filtered(extender, NEW, ["a", "t"]) == ["a", "t"]
+    assert filtered(extender, pod("shop/stranger", cpu="1"), ["a", "t"]) == ["a"]
+
+
+def test_a_target_under_maintenance_is_refused_even_to_its_own_pod() -> None:
+    extender = extender_for([*nodes("t", **BUSY), *nodes("a")], PlannedFor({"shop/new": "t"}))
+    assert filtered(extender, NEW, ["a", "t"]) == ["a"]
+
+
+def test_a_target_that_is_not_offered_changes_nothing() -> None:
+    planned = PlannedFor({"shop/new": "t"})
+    extender = extender_for([*nodes("a"), filled("a", cpu="9")], planned, strict_filter=True)
+    assert filtered(extender, NEW, ["a"]) == []
+
+
+# ------------------------------------------------------------ what is and is not known
+
+
+def test_a_node_that_we_do_not_know_is_left_to_the_scheduler() -> None:
+    extender = extender_for([*nodes("a"), filled("a", cpu="9")])
+    assert filtered(extender, NEW, ["new-born", "a"]) == ["new-born"]
+    assert filtered(extender_for([]), NEW, ["x", "y"]) == ["x", "y"]
+
+
+def test_no_nodes_in_give_no_nodes_out() -> None:
+    extender = extender_for(nodes("a"))
+    assert filtered(extender, NEW, []) == []
+    answer = answered(extender.filter(asked(NEW, None)))
+    assert answer["Nodes"] == {"items": []}
+    assert not answer["FailedAndUnresolvableNodes"]
+
+
+def test_what_happens_to_nodes_and_pods_shows_at_once() -> None:
+    tables = tables_of(nodes("a", "b"))
+    extender = extender_for(tables, strict_filter=True)
+    assert filtered(extender, NEW, ["a", "b"]) == ["a", "b"]
+    put(tables, filled("a", cpu="9"))
+    assert filtered(extender, NEW, ["a", "b"]) == ["b"]
+    put(tables, node("b", cpu="1"))
+    assert filtered(extender, NEW, ["a", "b"]) == []
+    put(tables, node("a", cpu="100", labels={MAINTENANCE: "true"}))
+    assert filtered(extender, NEW, ["a", "b"]) == []
+    put(tables, node("a", cpu="100"))
+    assert filtered(extender, NEW, ["a", "b"]) == ["a"]
+    for number in range(300):
+        put(tables, node(f"more-{number}"))
+    tables.nodes.remove(tables.nodes.by_key()["a"])
+    assert filtered(extender, NEW, ["b", "more-299", "a"]) == ["more-299", "a"]

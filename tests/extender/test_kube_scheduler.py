@@ -1,0 +1,189 @@
+"""A real kube-scheduler with the configuration that we ship asks our extender."""
+
+import signal
+import statistics
+from pathlib import Path
+
+import yaml
+
+from testcluster.applying import apply
+from testcluster.builders import deployment, pod
+from testcluster.client import JsonObject
+from testcluster.serving import serve, shipped_configuration
+from testcluster.waiting import wait_until
+from tests.conftest import Start
+from tests.extender.support import (
+    OURS,
+    Pods,
+    StandInServer,
+    log_of,
+    standing_in,
+)
+from tests.migration.support import Corner, node_of
+
+MAINTENANCE = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
+EXAMPLE_POLICY = Path(__file__).parents[2] / "examples" / "policy.yaml"
+
+
+def fill(corner: Corner, node: str, cpu: str, memory: str = "1Gi") -> None:
+    """Have so much of a node taken."""
+    key = f"{corner.namespace}/on-{node}"
+    apply(corner.cluster, pod(key, on=node, cpu=cpu, memory=memory))
+
+
+def test_hot_nodes_and_those_under_maintenance_are_avoided_and_the_pod_says_why(
+    corner: Corner, start: Start, tmp_path: Path
+) -> None:
+    hot, free = corner.add_nodes("hot", "free", cpu="10")
+    corner.add_nodes("maintained", cpu="10", labels=MAINTENANCE)
+    fill(corner, hot, "7500m")
+    served = serve(start, tmp_path / "tls", "strictFilter: true")
+    pods = Pods(corner)
+    with corner.cluster.extra_scheduler(served.configuration()):
+        places = [pods.place(f"p{number}", cpu="2") for number in range(4)]
+        assert places == [free] * 4
+        pods.create("late", cpu="2")
+        why = wait_until(lambda: pods.why_not("late"), what="it is told why")
+        assert "1 node(s) were under maintenance" in why
+        assert "2 node(s) would have CPU above 80% with this pod" in why
+        corner.outside.delete(corner.path("pods", "p0"))
+        assert pods.placed("late") == free
+
+
+def test_overloaded_nodes_are_used_for_want_of_others_and_an_event_says_so(
+    corner: Corner, start: Start, tmp_path: Path
+) -> None:
+    warm, hot = corner.add_nodes("warm", "hot", cpu="10", memory="10Gi")
+    fill(corner, warm, "8", "8Gi")
+    fill(corner, hot, "8900m", "8900Mi")
+    served = serve(start, tmp_path / "tls")
+    pods = Pods(corner)
+
+    def told() -> list[str]:
+        """What Events of ours about the pod say."""
+        events = corner.all("events")
+        return [each["message"] for each in events if each["reason"] == "AllNodesOverloaded"]
+
+    with corner.cluster.extra_scheduler(served.configuration()):
+        assert pods.place("late", cpu="1") == warm
+        wait_until(told, what="an Event was sent")
+        # The next one waits, and is tried again and again, for want of CPU.
+        pods.create("huge", cpu="1500m")
+        wait_until(lambda: pods.why_not("huge"), what="it does not fit")
+    (text,) = told()
+    assert f"the least loaded is {warm} with CPU at 90%" in text
+
+
+def test_a_skewed_cluster_is_evened_out_more_than_by_the_default_scheduler(
+    corner: Corner, start: Start, tmp_path: Path
+) -> None:
+    """The same pods on the same nodes: half of these are taken to a third before they come."""
+    groups = {"default-scheduler": "default", OURS: "ours"}
+    for group in groups.values():
+        names = [f"{group}-{number}" for number in range(20)]
+        made = corner.add_nodes(*names, cpu="16", memory="64Gi", labels={"group": group})
+        for name in made[::2]:
+            fill(corner, name, "5500m", "22Gi")
+    served = serve(start, tmp_path / "tls")
+    with corner.cluster.extra_scheduler(served.configuration()):
+        deviation = {
+            scheduler: deviation_with(corner, scheduler, group)
+            for scheduler, group in groups.items()
+        }
+    print(f"standard deviation of node load, in percentage points: {deviation}")
+    assert deviation[OURS] < deviation["default-scheduler"]
+
+
+def deviation_with(corner: Corner, scheduler: str, group: str) -> float:
+    """How unevenly nodes are loaded when a scheduler has placed 500 pods, in percentage points."""
+    template = corner.here(schedulerName=scheduler)
+    template["nodeSelector"]["group"] = group
+
+    def placed() -> list[JsonObject]:
+        return [each for each in corner.pods() if f"-{group}-" in node_of(each)]
+
+    before = len(placed())
+    for number in range(10):
+        cpu, memory = [("100m", "400Mi"), ("200m", "1Gi"), ("300m", "1Gi")][number % 3]
+        name = f"{corner.namespace}/{group}-{number}"
+        apply(corner.cluster, deployment(name, 50, cpu, memory, template=template))
+        wanted = before + 50 * (number + 1)
+        wait_until(lambda: len(placed()) == wanted, 60, f"{wanted} pods are placed")  # noqa: B023
+    pods = placed()
+    loads = {name: 0.0 for name in corner.nodes if f"-{group}-" in name}
+    for each in pods:
+        (container,) = each["spec"]["containers"]
+        requests = container["resources"]["requests"]
+        loads[node_of(each)] += (cores(requests["cpu"]) / 16 + gib(requests["memory"]) / 64) * 50
+    return statistics.pstdev(loads.values())
+
+
+def cores(quantity: str) -> float:
+    return float(quantity.removesuffix("m")) / 1000
+
+
+def gib(quantity: str) -> float:
+    if quantity.endswith("Mi"):
+        return float(quantity.removesuffix("Mi")) / 1024
+    return float(quantity.removesuffix("Gi"))
+
+
+def test_pods_are_bound_through_us_if_that_is_wanted(
+    corner: Corner, start: Start, tmp_path: Path
+) -> None:
+    """Not ignorable, so that nobody else binds them if we do not."""
+    (only,) = corner.add_nodes("only")
+    served = serve(start, tmp_path / "tls")
+    pods = Pods(corner)
+    bound_by_us = served.configuration(bindVerb="bind", ignorable=False)
+    with corner.cluster.extra_scheduler(bound_by_us) as scheduler:
+        assert [pods.place(f"p{number}", cpu="10m") for number in range(3)] == [only] * 3
+        served.process.kill()
+        served.process.wait()
+        pods.create("late", cpu="10m")
+        wait_until(lambda: "connection refused" in log_of(scheduler), what="it was tried")
+        assert not pods.node_of("late")
+
+
+def test_pods_are_placed_whether_we_are_stopped_or_killed(
+    corner: Corner, start: Start, tmp_path: Path
+) -> None:
+    (only,) = corner.add_nodes("only")
+    served = serve(start, tmp_path / "tls")
+    pods = Pods(corner)
+    with corner.cluster.extra_scheduler(served.configuration(bindVerb="bind")) as scheduler:
+        assert pods.place("before", cpu="10m") == only
+        # It accepts connections and never answers.
+        served.process.send_signal(signal.SIGSTOP)
+        assert pods.place("while-hanging", cpu="10m") == only
+        served.process.kill()
+        served.process.wait()
+        assert pods.place("after", cpu="10m") == only
+        assert "has ignorable flag set" in log_of(scheduler)
+
+
+def test_pods_are_placed_whatever_an_extender_answers(corner: Corner) -> None:
+    # With a single node to choose from, nobody would be asked how good it is.
+    choice = corner.add_nodes("a", "b")
+    stand_ins = [
+        StandInServer(0),
+        StandInServer(503, b'{"error": "the cluster is not known yet"}'),
+        StandInServer(200, b"<html>"),
+        StandInServer(200, b'{"NodeNames": ["a-node-that-was-not-asked-about"]}'),
+        StandInServer(200, b'{"Error": "out of order"}'),
+        StandInServer(400, b""),
+    ]
+    pods = Pods(corner)
+    configuration = shipped_configuration(*[each.extender for each in stand_ins])
+    with standing_in(*stand_ins), corner.cluster.extra_scheduler(configuration):
+        assert {pods.place(f"p{number}") for number in range(2)} <= set(choice)
+    assert all(each.questions >= 4 for each in stand_ins), "all were asked, about both pods"
+
+
+def test_a_scheduler_takes_a_policy_file_and_leaves_our_part_alone(corner: Corner) -> None:
+    """So one file can be for both."""
+    (only,) = corner.add_nodes("only")
+    policy = yaml.safe_load(EXAMPLE_POLICY.read_text())
+    pods = Pods(corner)
+    with corner.cluster.extra_scheduler({**shipped_configuration(), **policy}):
+        assert pods.place("p", cpu="10m") == only

@@ -1,0 +1,142 @@
+"""Questions in every form that a scheduler may send, and in forms that it never would."""
+
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rescheduler.extender.protocol import BadRequest
+from testcluster.builders import pod
+from tests.extender.questions import (
+    answered,
+    asked,
+    asked_with_nodes,
+    extender_for,
+    filtered,
+    nodes,
+    put,
+    scored,
+    tables_of,
+)
+
+NEW = pod("shop/new", cpu="1")
+SMALL_CLUSTER = [*nodes("a", "b"), pod("shop/big", on="a", cpu="9")]
+
+
+def test_whole_nodes_come_back_as_they_came() -> None:
+    """A scheduler that sends nodes goes on with those it gets: nothing of them may be lost."""
+    sent = nodes("a", "b", taints=[{"key": "k", "effect": "PreferNoSchedule", "timeAdded": "x"}])
+    sent[1]["status"]["images"] = [{"names": ["registry.example/app:1"], "sizeBytes": 7}]
+    answer = answered(extender_for(SMALL_CLUSTER).filter(asked_with_nodes(NEW, sent)))
+    assert answer["Nodes"]["items"] == [sent[1]]
+    assert answer["NodeNames"] is None
+    assert list(answer["FailedAndUnresolvableNodes"]) == ["a"]
+
+
+def test_whole_nodes_are_scored_as_their_names_are() -> None:
+    extender = extender_for(SMALL_CLUSTER)
+    answer = answered(extender.prioritize(asked_with_nodes(NEW, nodes("a", "b"))))
+    by_names = scored(extender, NEW, ["a", "b"])
+    assert {each["Host"]: each["Score"] for each in answer} == by_names
+
+
+def test_a_pod_as_go_writes_it_is_understood() -> None:
+    """With nulls and empty objects where Python would write nothing."""
+    body = b"""{"Pod": {"metadata": {"name": "p", "namespace": "n", "uid": "u",
+        "creationTimestamp": null, "managedFields": [{"manager": "kubectl"}]},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {}}],
+        "schedulerName": "rescheduler-scheduler", "enableServiceLinks": true},
+        "status": {"phase": "Pending", "qosClass": "BestEffort"}},
+        "Nodes": {"metadata": {}, "items": null}, "NodeNames": null}"""
+    answer = answered(extender_for(SMALL_CLUSTER).filter(body))
+    assert (answer["Nodes"], answer["NodeNames"], answer["Error"]) == ({"items": []}, None, "")
+
+
+def test_the_same_node_twice_is_answered_twice() -> None:
+    assert filtered(extender_for(SMALL_CLUSTER), NEW, ["b", "b"]) == ["b", "b"]
+
+
+def test_a_very_long_list_is_answered_in_full() -> None:
+    names = [f"node-{number}" for number in range(20_000)]
+    extender = extender_for(nodes(*names[:500]))
+    assert filtered(extender, NEW, names) == names
+    assert list(scored(extender, NEW, names)) == names
+
+
+def test_what_we_answered_may_be_asked_about_in_the_same_bytes() -> None:
+    """And a node that has come or gone in between is noticed."""
+    tables = tables_of([*SMALL_CLUSTER, *nodes("c", "d")])
+    extender = extender_for(tables)
+    passed = msgspec.Raw(msgspec.json.encode(filtered(extender, NEW, ["a", "c", "gone", "b", "d"])))
+    assert bytes(passed) == b'["c","gone","b","d"]'
+    body = msgspec.json.encode({"Pod": NEW, "NodeNames": passed})
+    points = {each["Host"]: each["Score"] for each in answered(extender.prioritize(body))}
+    assert points == {"c": 10, "gone": 0, "b": 10, "d": 10}
+    tables.nodes.remove(tables.nodes.by_key()["c"])
+    for item in (*nodes("gone"), pod("shop/bigger", on="d", cpu="9")):
+        put(tables, item)
+    points = {each["Host"]: each["Score"] for each in answered(extender.prioritize(body))}
+    assert points == {"c": 0, "gone": 10, "b": 10, "d": 0}
+
+
+MALFORMED = {
+    "nothing": (b"", "truncated"),
+    "no JSON": (b"<html>", "malformed"),
+    "cut off": (asked(NEW, ["a"])[:-5], "truncated"),
+    "not UTF-8": (b'{"Pod": "\xff"}', "Expected `object`, got `str`"),
+    "a list": (b"[]", "Expected `object`"),
+    "no pod": (b'{"NodeNames": ["a"]}', "missing required field `Pod`"),
+    "a pod without a name": (b'{"Pod": {"metadata": {}}}', "`name`"),
+    "names that are numbers": (
+        msgspec.json.encode({"Pod": NEW, "NodeNames": [1]}),
+        "NodeNames: expected names of nodes",
+    ),
+    "a node without a name": (asked_with_nodes(NEW, [{"metadata": {}}]), "`name`"),
+    "a bad quantity": (asked(pod("shop/bad", cpu="5oom"), ["a"]), "pod shop/bad: '5oom'"),
+}
+
+
+@pytest.mark.parametrize(("body", "expected"), MALFORMED.values(), ids=MALFORMED)
+@pytest.mark.parametrize("verb", ["filter", "prioritize"])
+def test_what_cannot_be_understood_is_refused_with_the_reason(
+    verb: str, body: bytes, expected: str
+) -> None:
+    with pytest.raises(BadRequest) as raised:
+        getattr(extender_for(SMALL_CLUSTER), verb)(body)
+    assert expected in str(raised.value)
+
+
+async def test_a_binding_that_cannot_be_understood_is_refused() -> None:
+    with pytest.raises(BadRequest, match="ExtenderBindingArgs"):
+        await extender_for([]).bind(b'{"PodName": "p"}')
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.floats(allow_nan=False),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["Pod", "NodeNames", "Nodes", "items", "metadata", "name", "spec"]),
+            inner,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300)
+@given(ANYTHING)
+def test_any_json_is_answered_or_refused(content: Any) -> None:
+    extender = extender_for(SMALL_CLUSTER)
+    for verb in (extender.filter, extender.prioritize):
+        with suppress(BadRequest):
+            answered(verb(msgspec.json.encode(content)))
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_refused(body: bytes) -> None:
+    with pytest.raises(BadRequest):
+        extender_for(SMALL_CLUSTER).filter(body)

@@ -1,0 +1,317 @@
+"""Replacements of evicted pods are steered to the planned node by the webhook."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rescheduler.extender.webhook.registration import NAME
+from testcluster.applying import apply
+from testcluster.builders import ZONE_LABEL, pod, statefulset
+from testcluster.client import JsonObject
+from testcluster.cluster import is_listening
+from testcluster.ports import pick_ports
+from testcluster.serving import serve
+from testcluster.waiting import wait_until
+from tests.conftest import Start
+from tests.extender.serving import CONFIGURATIONS, serving_on, wait_until_asked
+from tests.extender.support import OURS
+from tests.migration.support import (
+    ID,
+    QUICK_OPTIONS,
+    Corner,
+    controller_on,
+    is_ready,
+    node_of,
+    other_node,
+)
+
+STEERED_BY = "rescheduler.dev/steered-by"
+POLICY = """
+enabledStrategies: []
+migration: {maxInFlight: 10, maxPerNode: 10, maxPerWorkload: 2}
+"""
+
+
+def volume(name: str, zone: str, claim: str) -> JsonObject:
+    """A disk of one zone, meant for one claim."""
+    namespace, _, claim_name = claim.partition("/")
+    in_zone = {"key": ZONE_LABEL, "operator": "In", "values": [zone]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "by-hand",
+            "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {"namespace": namespace, "name": claim_name},
+            "hostPath": {"path": f"/{name}"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [in_zone]}]}},
+        },
+    }
+
+
+def database(corner: Corner, name: str, replicas: int) -> JsonObject:
+    """A StatefulSet with a disk for each of its pods."""
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "by-hand",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    return statefulset(
+        f"{corner.namespace}/{name}",
+        replicas,
+        "100m",
+        template=corner.here(),
+        volumeClaimTemplates=[claim],
+    )
+
+
+def claims(corner: Corner) -> dict[str, tuple[str, str]]:
+    """By name of the claim: its uid and its disk."""
+    path = f"/api/v1/namespaces/{corner.namespace}/persistentvolumeclaims"
+    return {
+        each["metadata"]["name"]: (each["metadata"]["uid"], each["spec"].get("volumeName", ""))
+        for each in corner.outside.get(path)["items"]
+    }
+
+
+def next_in_zone(node: str, nodes: dict[str, list[str]]) -> str:
+    """Another node that the same disks can be used from."""
+    in_zone = next(names for names in nodes.values() if node in names)
+    return in_zone[(in_zone.index(node) + 1) % len(in_zone)]
+
+
+async def test_fifty_pods_with_disks_of_a_zone_land_where_they_were_planned(
+    corner: Corner, tmp_path: Path, start: Start, output: Callable[[], str]
+) -> None:
+    """Controller and webhook in one process, with certificates that it makes itself."""
+    zones = {"z1": ["a1", "a2", "a3", "a4", "a5"], "z2": ["b1", "b2", "b3", "b4", "b5"]}
+    nodes = {zone: corner.add_nodes(*names, zone=zone) for zone, names in zones.items()}
+    sets = [f"db{number}" for number in range(10)]
+    disks = [
+        volume(
+            f"{corner.namespace}-{name}-{ordinal}",
+            zone,
+            f"{corner.namespace}/data-{name}-{ordinal}",
+        )
+        for index, name in enumerate(sets)
+        for ordinal in range(5)
+        for zone in [("z1", "z2")[index % 2]]
+    ]
+    apply(corner.cluster, *disks, *[database(corner, name, 5) for name in sets])
+    pods = [pod for name in sets for pod in corner.wait_ready(name, 5)]
+    assert len(pods) == 50
+    had = claims(corner)
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY)
+    (port,) = pick_ports(1)
+    address = f"127.0.0.1:{port}"
+    start(
+        *("run", "--policy", policy, "--serve", address, "--webhook-url", f"https://{address}"),
+        *("--certificates-secret", f"{corner.namespace}/certificates"),
+    )
+    wait_until(lambda: "Finished a round" in output(), 30, "it runs")
+    wait_until_asked(corner)
+    planned = {pod["metadata"]["name"]: next_in_zone(node_of(pod), nodes) for pod in pods}
+    migrations = [
+        corner.migrate(pod, planned[pod["metadata"]["name"]], mode="Evict") for pod in pods
+    ]
+    statuses = await corner.finished(*migrations, timeout=120)
+    corner.outside.delete(f"{CONFIGURATIONS}/{NAME}")
+    outcomes = [(each["outcome"], each["steered"]) for each in statuses]
+    assert outcomes == [("Landed", True)] * 50, statuses
+    found = {pod["metadata"]["name"]: node_of(pod) for pod in corner.pods()}
+    assert found == planned
+    assert claims(corner) == had
+    assert all(is_ready(pod) for pod in corner.pods())
+    assert corner.leftovers() == []
+    for disk in disks:
+        corner.outside.delete(f"/api/v1/persistentvolumes/{disk['metadata']['name']}")
+
+
+async def test_one_pod_is_steered_for_each_migration_whoever_else_is_made(
+    corner: Corner, tmp_path: Path
+) -> None:
+    """A scale-up in the same moment makes pods that look the same."""
+    corner.add_nodes("a", "b", "c")
+    pods = corner.deploy("web", 3, strategy={"type": "Recreate"})
+    old = pods[0]
+    target = other_node(corner, old)
+    scaled = False
+
+    def scale_up(point: str, key: str) -> None:
+        nonlocal scaled
+        if point == "before-evict" and not scaled:
+            scaled = True
+            path = corner.path("deployments", "web")
+            corner.outside.patch(path, {"spec": {"replicas": 8}})
+
+    async with (
+        serving_on(corner.cluster, tmp_path, webhook=True),
+        controller_on(corner.cluster, QUICK_OPTIONS, scale_up),
+    ):
+        await asyncio.to_thread(wait_until_asked, corner)
+        (status,) = await corner.finished(corner.migrate(old, target, mode="Evict"))
+        await asyncio.to_thread(corner.wait_ready, "web", 8)
+    assert len(steered_in(corner)) == 1, status
+    assert status["steered"], status
+    assert corner.leftovers() == []
+
+
+async def test_the_extender_alone_brings_a_replacement_to_its_target(
+    corner: Corner, start: Start, tmp_path: Path
+) -> None:
+    """The scheduler's own scores are against it: the target is by far the fullest node."""
+    target, *_ = corner.add_nodes("a", "b", "c", "d", cpu="10", memory="10Gi")
+    template = corner.here(schedulerName=OURS)
+    apply(corner.cluster, pod(f"{corner.namespace}/filler", on=target, cpu="6", memory="6Gi"))
+    made = statefulset(f"{corner.namespace}/db", 1, "1", "1Gi", template=template)
+    served = serve(start, tmp_path / "tls")
+    with corner.cluster.extra_scheduler(served.configuration()):
+        apply(corner.cluster, made)
+        (old,) = await asyncio.to_thread(corner.wait_ready, "db", 1)
+        assert node_of(old) != target
+        async with controller_on(corner.cluster):
+            (status,) = await corner.finished(corner.migrate(old, target))
+    assert (status["outcome"], status["steered"]) == ("Landed", True), status
+    assert corner.leftovers() == []
+
+
+async def test_a_migration_deleted_while_its_replacement_is_steered_leaves_no_mark(
+    corner: Corner, tmp_path: Path
+) -> None:
+    corner.add_nodes("a", "b")
+    (old,) = corner.deploy("web", 1, strategy={"type": "Recreate"})
+    asked: list[str] = []
+
+    def delete(point: str, key: str) -> None:
+        if point == "before-landing":
+            asked.append(key)
+            corner.outside.delete(corner.path("migrations", key.partition("/")[2]))
+
+    async with (
+        serving_on(corner.cluster, tmp_path, webhook=True),
+        controller_on(corner.cluster, QUICK_OPTIONS, delete),
+    ):
+        await asyncio.to_thread(wait_until_asked, corner)
+        corner.migrate(old, other_node(corner, old), mode="Evict")
+        await corner.until(lambda: asked and not corner.all("migrations"), "it was deleted")
+        await asyncio.to_thread(corner.wait_ready, "web", 1)
+        await corner.until(lambda: not corner.leftovers(), "no mark is left")
+    (new,) = corner.pods("web")
+    assert ID not in new["metadata"]["labels"]
+    assert STEERED_BY not in new["metadata"].get("annotations", {})
+
+
+async def test_without_webhook_and_extender_a_move_is_marked_as_unsteered(corner: Corner) -> None:
+    corner.add_nodes("a", "b")
+    (old,) = corner.deploy("web", 1, strategy={"type": "Recreate"})
+    async with controller_on(corner.cluster):
+        (status,) = await corner.finished(corner.migrate(old, other_node(corner, old)))
+    assert status["steered"] is False
+    assert status["message"].endswith("unsteered")
+
+
+async def test_pods_are_made_when_the_webhook_does_not_answer(
+    corner: Corner, tmp_path: Path
+) -> None:
+    corner.add_nodes("a")
+    async with serving_on(corner.cluster, tmp_path, webhook=True) as side:
+        await asyncio.to_thread(wait_until_asked, corner)
+        side.program.stop()
+        await corner.until(lambda: not is_listening(side.port), "it is gone")
+        pods = await asyncio.to_thread(corner.deploy, "web", 3)
+    assert len(pods) == 3
+
+
+async def test_other_pods_are_made_as_they_are(corner: Corner, tmp_path: Path) -> None:
+    corner.add_nodes("a")
+    async with serving_on(corner.cluster, tmp_path, webhook=True):
+        await asyncio.to_thread(wait_until_asked, corner)
+        pods = await asyncio.to_thread(corner.deploy, "web", 3)
+    for each in pods:
+        assert "affinity" not in each["spec"]
+        assert ID not in each["metadata"]["labels"]
+
+
+async def test_a_wish_is_added_to_those_that_a_pod_has(corner: Corner, tmp_path: Path) -> None:
+    first, second = corner.add_nodes("a", "b")
+    own: dict[str, Any] = {
+        "weight": 1,
+        "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]},
+    }
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [own]}
+    template = {"affinity": {"nodeAffinity": preferred}}
+    (old,) = corner.deploy("web", 1, template, strategy={"type": "Recreate"})
+    target = second if node_of(old) == first else first
+    async with (
+        serving_on(corner.cluster, tmp_path, webhook=True),
+        controller_on(corner.cluster),
+    ):
+        await asyncio.to_thread(wait_until_asked, corner)
+        (status,) = await corner.finished(corner.migrate(old, target))
+    assert (status["outcome"], status["steered"]) == ("Landed", True), status
+    (new,) = corner.pods("web")
+    wishes = new["spec"]["affinity"]["nodeAffinity"][
+        "preferredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert [each["weight"] for each in wishes] == [1, 100, 50]
+    assert corner.leftovers() == []
+
+
+async def test_two_replacements_of_one_workload_each_get_to_their_target(
+    corner: Corner, tmp_path: Path
+) -> None:
+    """They look the same."""
+    nodes = corner.add_nodes("a", "b", "c", "d")
+    moved = corner.deploy("web", 4, strategy={"type": "Recreate"})[:2]
+    targets = [next(name for name in nodes if name != node_of(each)) for each in moved]
+    async with (
+        serving_on(corner.cluster, tmp_path, webhook=True),
+        controller_on(corner.cluster, QUICK_OPTIONS),
+    ):
+        await asyncio.to_thread(wait_until_asked, corner)
+        migrations = [
+            corner.migrate(each, target, mode="Evict")
+            for each, target in zip(moved, targets, strict=True)
+        ]
+        statuses = await corner.finished(*migrations, timeout=90)
+        await asyncio.to_thread(corner.wait_ready, "web", 4)
+    outcomes = [(each["outcome"], each["steered"], each["newNode"]) for each in statuses]
+    assert outcomes == [("Landed", True, target) for target in targets], statuses
+    assert corner.leftovers() == []
+
+
+async def test_a_replacement_keeps_its_place_when_the_webhook_is_replaced_meanwhile(
+    corner: Corner, tmp_path: Path
+) -> None:
+    """Who comes second finds it by its mark, and steers no other pod for the same migration."""
+    corner.add_nodes("a", "b")
+    pods = corner.deploy("web", 2, strategy={"type": "Recreate"})
+    old, target = pods[0], other_node(corner, pods[0])
+    async with controller_on(corner.cluster, QUICK_OPTIONS):
+        async with serving_on(corner.cluster, tmp_path / "first", webhook=True):
+            await asyncio.to_thread(wait_until_asked, corner)
+            migration = corner.migrate(old, target, mode="Evict")
+            await corner.until(lambda: steered_in(corner), "it is steered")
+        async with serving_on(corner.cluster, tmp_path / "second", webhook=True):
+            await asyncio.to_thread(wait_until_asked, corner)
+            corner.outside.patch(corner.path("deployments", "web"), {"spec": {"replicas": 5}})
+            (status,) = await corner.finished(migration)
+            await asyncio.to_thread(corner.wait_ready, "web", 5)
+    assert (status["outcome"], status["steered"]) == ("Landed", True), status
+    assert len(steered_in(corner)) == 1
+    assert corner.leftovers() == []
+
+
+def steered_in(corner: Corner) -> list[JsonObject]:
+    """The pods that carry the mark of having been steered."""
+    return [
+        each for each in corner.pods("web") if STEERED_BY in each["metadata"].get("annotations", {})
+    ]

@@ -1,0 +1,98 @@
+"""The copy of a pod without a controller is only deleted while the original is certainly there."""
+
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from rescheduler.migration import pod_marks
+from rescheduler.migration.migration_object import (
+    Migration,
+    MigrationMeta,
+    MigrationSpec,
+    MigrationStatus,
+    Mode,
+    Phase,
+    PodReference,
+    Step,
+)
+from rescheduler.migration.moving_pod import (
+    MovingPod,
+    PlacedSpec,
+    PodCondition,
+    PodMeta,
+    PodProgress,
+)
+from rescheduler.migration.state_machine.actions import DeletePod, EvictPod, PatchPod
+from rescheduler.migration.state_machine.machine import decide
+from rescheduler.migration.state_machine.observation import Answers, EvictionAnswer, Observation
+from rescheduler.model.objects import Condition, Node, ObjectMeta
+from rescheduler.model.objects.nodes import NodeStatus
+from rescheduler.settings import MigrationOptions
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def migration(step: Step, new_node: str = "b") -> Migration:
+    status = MigrationStatus(
+        phase=Phase.IN_PROGRESS,
+        step=step,
+        mode=Mode.RECREATE,
+        attempts=1,
+        source_node="a",
+        new_pod="copy",
+        new_node=new_node,
+        after_undoing=Phase.PENDING,
+        step_started_at=NOW,
+    )
+    metadata = MigrationMeta(name="m", namespace="shop", uid="mig", resource_version="1")
+    return Migration(metadata, MigrationSpec(PodReference("alone", "old"), "b"), status)
+
+
+def pod(name: str, node: str) -> MovingPod:
+    labels = pod_marks.labels_of(migration(Step.STARTING), pod_marks.IN_PROGRESS)
+    ready = PodCondition("Ready", "True")
+    return MovingPod(
+        PodMeta(name=name, namespace="shop", uid="old" if name == "alone" else name, labels=labels),
+        PlacedSpec(node_name=node),
+        PodProgress("Running", conditions=(ready,)),
+    )
+
+
+ORIGINAL, COPY = pod("alone", "a"), pod("copy", "b")
+GOING = replace(ORIGINAL, metadata=replace(ORIGINAL.metadata, deletion_timestamp=NOW))
+UNMARKED = replace(ORIGINAL, metadata=replace(ORIGINAL.metadata, labels={}))
+
+
+def action(of: Migration, original: MovingPod | None) -> object:
+    target = Node(ObjectMeta(name="b"), status=NodeStatus(conditions=(Condition("Ready", "True"),)))
+    allowed = Answers(eviction=EvictionAnswer(True))
+    options = MigrationOptions(bare_pods=True)
+    return decide(
+        Observation(NOW, of, options, old=original, new=COPY, target=target, answers=allowed)
+    )
+
+
+def test_the_original_is_written_on_before_its_copy_is_deleted() -> None:
+    first = action(migration(Step.UNDOING), ORIGINAL)
+    assert isinstance(first, PatchPod)
+    assert first.name == "restore-old"
+    assert isinstance(action(migration(Step.UNDOING), UNMARKED), DeletePod)
+
+
+def test_the_copy_stays_if_the_original_goes_after_all() -> None:
+    for original in (GOING, None):
+        found = action(migration(Step.UNDOING), original)
+        assert isinstance(found, PatchPod)
+        assert (found.name, found.pod) == ("complete", COPY)
+
+
+def test_the_copy_goes_if_the_original_went_before_anyone_had_asked_it_to() -> None:
+    found = action(migration(Step.UNDOING, new_node=""), None)
+    assert isinstance(found, DeletePod)
+    assert found.pod == COPY
+
+
+def test_an_eviction_that_comes_late_does_not_take_an_original_that_is_to_stay() -> None:
+    found = action(migration(Step.HANDING_OVER), ORIGINAL)
+    assert isinstance(found, EvictPod)
+    assert found.only_as_seen

@@ -1,0 +1,84 @@
+"""Small clusters for the score plugins, described in a line per object."""
+
+import msgspec
+import numpy as np
+
+from rescheduler.model.kinds import KIND_BY_NAME
+from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.simulation.cluster.scheduler.scheduler import SimulatedScheduler
+from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
+from rescheduler.simulation.cluster.scheduler.scoring import Scoring
+from rescheduler.simulation.cluster.scheduler.services import Groups, Service
+from testcluster.client import JsonObject
+
+
+class Scene:
+    """Tables filled with objects, and the scheduler that looks at them."""
+
+    def __init__(self, *objects: JsonObject, seed: int = 1) -> None:
+        self.tables = ClusterTables()
+        self.scheduler = SimulatedScheduler(self.tables, seed)
+        self._version = 0
+        self.put(*objects)
+
+    def put(self, *objects: JsonObject) -> None:
+        """Objects that are new or have changed."""
+        for item in objects:
+            self._version += 1
+            metadata = {**item["metadata"], "resourceVersion": str(self._version)}
+            if item["kind"] == "Service":
+                made = msgspec.convert({**item, "metadata": metadata}, Service)
+                self.scheduler.services.put(made)
+            else:
+                kind = KIND_BY_NAME[item["kind"]]
+                self.tables.of(kind).put(msgspec.convert({**item, "metadata": metadata}, kind.type))
+
+    def remove(self, item: JsonObject) -> None:
+        """An object that is gone."""
+        kind = KIND_BY_NAME[item["kind"]]
+        self.tables.of(kind).remove(msgspec.convert(item, kind.type))
+
+    def points(self, pod: str) -> dict[str, dict[str, int]]:
+        """By plugin: what it gives each node that would take a pod that waits.
+
+        A plugin that has nothing to say is left out. All is counted from the beginning.
+        """
+        cluster = SchedulerCache(self.tables)
+        scoring = Scoring(cluster, Groups(self.tables, self.scheduler.services))
+        template, nodes = waiting(cluster, self.tables, pod)
+        names = [cluster.judge.snapshot.nodes.names[node] for node in nodes.tolist()]
+        return {
+            plugin.name: dict(zip(names, points.tolist(), strict=True))
+            for plugin, points in scoring.points(template, nodes)
+        }
+
+    def nodes_for(self, *pods: str) -> dict[str, str]:
+        """Where the scheduler puts pods, in the order in which it decides."""
+        return {each.pod: each.node for each in self.scheduler.schedule(list(pods))}
+
+    def reason(self, pod: str) -> str:
+        """Why a pod has no node."""
+        [placement] = self.scheduler.schedule([pod])
+        assert not placement.node
+        return placement.reason
+
+
+def waiting(
+    cluster: SchedulerCache, tables: ClusterTables, pod: str
+) -> "tuple[int, np.ndarray[tuple[int], np.dtype[np.int64]]]":
+    """The template of a pod that waits, and the nodes that would take it."""
+    row = tables.pods.row_of(pod)
+    assert row is not None
+    template = cluster.template_of(row)
+    return template, np.flatnonzero(cluster.judge.accepted(template))
+
+
+def service(key: str, selector: dict[str, str]) -> JsonObject:
+    """A Service."""
+    namespace, name = key.split("/")
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": namespace, "uid": f"service-{key}"},
+        "spec": {"selector": selector},
+    }

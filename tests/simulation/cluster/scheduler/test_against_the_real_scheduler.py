@@ -1,0 +1,145 @@
+"""Both schedulers get the same pods, one by one, in the same clusters."""
+
+import msgspec
+
+from rescheduler.model.kinds import KIND_BY_NAME
+from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.simulation.cluster.scheduler.scheduler import SimulatedScheduler
+from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
+from rescheduler.simulation.cluster.scheduler.scoring import Scoring
+from rescheduler.simulation.cluster.scheduler.services import Groups, Service
+from testcluster.builders import owner_reference
+from testcluster.client import JsonObject
+from tests.conftest import FreshCluster
+from tests.simulation.cluster.scheduler.random_clusters import Workload, World
+from tests.simulation.cluster.scheduler.real_scheduler import RealScheduler, refusal
+from tests.simulation.cluster.scheduler.score_clusters import waiting
+
+SIZES = (8, 11, 14, 18, 24, 32, 45, 60)
+PODS_PER_WORLD = 125
+
+
+class Comparison:
+    """One world in both schedulers; the real one leads, and ours follows."""
+
+    def __init__(self, real: RealScheduler, world: World) -> None:
+        self._real = real
+        self._world = world
+        self._tables = ClusterTables()
+        self._uid_of: dict[str, str] = {}
+        self._ours = SimulatedScheduler(self._tables, seed=1)
+        self._cluster = SchedulerCache(self._tables)
+        self._placed: list[JsonObject] = []
+        self._made = 0
+        self.compared = self.same_node = self.refused = 0
+        self.disagreements: list[str] = []
+        for item in real.enter(world):
+            self._put(item)
+
+    def run(self, pods: int) -> None:
+        while self.compared < pods:
+            if self._placed and self._world.random.random() < 0.08:
+                self._let_one_go()
+            self._schedule_one()
+
+    def _schedule_one(self) -> None:
+        asked = self._next_pod()
+        decided = self._real.schedule(asked)
+        key = f"{decided['metadata']['namespace']}/{decided['metadata']['name']}"
+        node = decided["spec"].pop("nodeName", "")
+        self._put(decided)
+        scores = self._scores(key)
+        [placement] = self._ours.schedule([key])
+        self.compared += 1
+        if not node:
+            self.refused += 1
+            if placement.node or not refusal(decided).startswith(placement.reason):
+                self.disagreements.append(
+                    f"{key}: {refusal(decided)!r}, ours {placement.node or placement.reason!r}"
+                )
+            self._remove(self._real.delete(decided, at_once=True))
+            return
+        self.same_node += node == placement.node
+        best = max(scores.values(), default=0)
+        if scores.get(node) != best or scores.get(placement.node) != best:
+            self.disagreements.append(
+                f"{key}: {node} ({scores.get(node)}), ours {placement.node} ({best})"
+            )
+        decided["spec"]["nodeName"] = node
+        decided["metadata"]["resourceVersion"] = str(int(_version(decided)) + 1)
+        self._put(decided)
+        self._placed.append(decided)
+
+    def _scores(self, key: str) -> dict[str, int]:
+        """The score of each node that would take a pod, as ours has it."""
+        self._cluster.catch_up()
+        template, nodes = waiting(self._cluster, self._tables, key)
+        scoring = Scoring(self._cluster, Groups(self._tables, self._ours.services))
+        names = [self._cluster.judge.snapshot.nodes.names[node] for node in nodes.tolist()]
+        scores = scoring.total(template, nodes) if names else nodes
+        return dict(zip(names, scores.tolist(), strict=True))
+
+    def _let_one_go(self) -> None:
+        gone = self._placed.pop(self._world.random.randrange(len(self._placed)))
+        if self._world.random.random() < 0.5:
+            self._remove(self._real.delete(gone, at_once=True))
+        else:
+            self._put(self._real.delete(gone, at_once=False))
+
+    def _next_pod(self) -> JsonObject:
+        workload = self._world.next_workload()
+        self._made += 1
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"{workload.name}-{self._made}",
+                "namespace": workload.namespace,
+                "labels": workload.labels,
+                "ownerReferences": self._owners(workload),
+            },
+            "spec": workload.spec,
+        }
+
+    def _owners(self, workload: Workload) -> list[JsonObject]:
+        if workload.owner is None:
+            return []
+        uid = self._uid_of[f"{workload.owner['kind']}/{workload.namespace}/{workload.name}"]
+        return [{**owner_reference(workload.owner), "uid": uid}]
+
+    def _put(self, item: JsonObject) -> None:
+        metadata = item["metadata"]
+        key = f"{metadata.get('namespace', '')}/{metadata['name']}"
+        self._uid_of[f"{item['kind']}/{key}"] = metadata["uid"]
+        if item["kind"] == "Service":
+            self._ours.services.put(msgspec.convert(item, Service))
+        else:
+            kind = KIND_BY_NAME[item["kind"]]
+            self._tables.of(kind).put(msgspec.convert(item, kind.type))
+
+    def _remove(self, item: JsonObject) -> None:
+        kind = KIND_BY_NAME[item["kind"]]
+        self._tables.of(kind).remove(msgspec.convert(item, kind.type))
+
+
+def _version(item: JsonObject) -> str:
+    return str(item["metadata"]["resourceVersion"])
+
+
+def test_pods_go_where_kube_scheduler_puts_them(fresh_cluster: FreshCluster) -> None:
+    real = RealScheduler(fresh_cluster(controllers=False, kwok=False))
+    comparisons = []
+    for number, nodes in enumerate(SIZES):
+        comparison = Comparison(real, World(number, nodes))
+        comparison.run(PODS_PER_WORLD)
+        comparisons.append(comparison)
+    real.close()
+    compared = sum(each.compared for each in comparisons)
+    disagreements = [text for each in comparisons for text in each.disagreements]
+    print(
+        f"{compared} pods in {len(comparisons)} clusters: {compared - len(disagreements)} placed "
+        f"alike ({sum(each.same_node for each in comparisons)} on the very same node, the others "
+        f"on one with the same score), {sum(each.refused for each in comparisons)} of them refused"
+    )
+    print("\n".join(disagreements))
+    assert len(disagreements) <= compared * 0.005

@@ -1,0 +1,448 @@
+"""The API server in memory: versions, conflicts, watches, deletions, evictions, and Migrations."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+
+from rescheduler.errors import (
+    AlreadyExists,
+    Conflict,
+    EvictionRefused,
+    Gone,
+    NotFound,
+    Refused,
+    SettingsError,
+)
+from rescheduler.kube.api_server import Patch, collection_path, object_path
+from rescheduler.kube.watch_events import Added, Bookmark, Deleted, Modified
+from rescheduler.labels import MIGRATION_STATUS
+from rescheduler.migration.migration_object import MIGRATION, Migration
+from rescheduler.migration.migration_requests import migration_body
+from rescheduler.migration.moving_pod import MARKED_POD, MovingPod
+from rescheduler.model.kinds import BUDGET, NODE, POD
+from rescheduler.model.objects import Node, Page, Pod, PodDisruptionBudget
+from rescheduler.simulation.cluster.cluster import SimulatedCluster
+from rescheduler.simulation.cluster.json_objects import Json
+from testcluster.builders import budget, deployment, node, pod
+from tests.simulation.support import in_world, pods_of
+
+T = TypeVar("T")
+PODS = collection_path(POD, "shop")
+WEB = object_path(POD, "shop/web")
+MARK = {"metadata": {"labels": {MIGRATION_STATUS: "in-progress"}}}
+
+
+def still(objects: list[Json], tell: Callable[[SimulatedCluster], Awaitable[T]]) -> T:
+    """Tell something in a world in which nothing happens by itself."""
+    return in_world(objects, tell, settle=0)
+
+
+def web(**more: Any) -> Json:
+    return pod("shop/web", on="a", cpu="100m", labels={"app": "web"}, **more)
+
+
+def test_every_write_counts_the_version_up_and_names_it() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        before = await world.server.get(WEB, Pod)
+        answer = await world.server.patch(WEB, {"metadata": {"labels": {"x": "y"}}})
+        after = answer.decode(Pod)
+        assert int(after.metadata.resource_version) > int(before.metadata.resource_version)
+        assert after.metadata.labels == {"app": "web", "x": "y"}
+        assert after == await world.server.get(WEB, Pod)
+
+    still([node("a"), web()], tell)
+
+
+def test_a_write_that_changes_nothing_is_no_write() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        before = world.store.version
+        await world.server.patch(WEB, {"metadata": {"labels": {"app": "web"}}})
+        assert world.store.version == before
+
+    still([web()], tell)
+
+
+def test_a_write_for_another_version_is_a_conflict() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        old = (await world.server.get(WEB, Pod)).metadata.resource_version
+        patch = {"metadata": {"resourceVersion": old, "labels": {"x": "1"}}}
+        await world.server.patch(WEB, patch)
+        with pytest.raises(Conflict):
+            await world.server.patch(WEB, patch)
+        value = msgspec.json.decode(await world.server.get(WEB, msgspec.Raw))
+        value["metadata"]["resourceVersion"] = old
+        with pytest.raises(Conflict):
+            await world.server.replace(WEB, value)
+
+    still([web()], tell)
+
+
+def test_a_write_for_another_uid_is_refused() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        with pytest.raises(Refused, match="uid"):
+            await world.server.patch(WEB, {"metadata": {"uid": "another"}})
+        with pytest.raises(Conflict):
+            await world.server.delete(WEB, uid="another")
+        with pytest.raises(Conflict):
+            await world.server.delete(WEB, version="1")
+
+    still([web()], tell)
+
+
+def test_all_kinds_of_patches_are_understood_but_server_side_apply() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        path = object_path(NODE, "a")
+        taint = {"key": "x", "effect": "NoSchedule"}
+        await world.server.patch(path, {"spec": {"taints": [taint]}}, Patch.STRATEGIC)
+        operation = {"op": "add", "path": "/metadata/labels/y", "value": "z"}
+        answer = await world.server.patch(path, [operation], Patch.JSON)
+        found = answer.decode(Node)
+        assert [each.key for each in found.spec.taints] == ["x"]
+        assert found.metadata.labels["y"] == "z"
+        with pytest.raises(Refused):
+            await world.server.patch(path, {}, Patch.APPLY)
+
+    still([node("a")], tell)
+
+
+def test_a_dry_run_answers_and_changes_nothing() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        before = world.store.version
+        answer = await world.server.patch(WEB, {"metadata": {"labels": {"x": "y"}}}, dry_run=True)
+        assert answer.decode(Pod).metadata.labels["x"] == "y"
+        await world.server.create(PODS, pod("shop/new"), dry_run=True)
+        await world.server.delete(WEB, dry_run=True)
+        await world.server.evict("shop/web", dry_run=True)
+        assert world.store.version == before
+
+    still([node("a"), web()], tell)
+
+
+def test_what_is_there_already_cannot_be_created_and_what_is_not_cannot_be_changed() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        with pytest.raises(AlreadyExists):
+            await world.server.create(PODS, web())
+        with pytest.raises(NotFound):
+            await world.server.patch(object_path(POD, "shop/other"), {})
+        with pytest.raises(NotFound):
+            await world.server.create(collection_path(POD, "nowhere"), pod("nowhere/x"))
+        with pytest.raises(NotFound):
+            await world.server.get("/apis/example.com/v1/things", Page[Pod])
+
+    still([web()], tell)
+
+
+def test_a_kind_that_is_not_there_is_named() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        with pytest.raises(SettingsError, match=r"'CronJob'.*expected one of Node, Pod"):
+            world.create({"kind": "CronJob", "metadata": {"name": "x"}})
+
+    still([], tell)
+
+
+def test_a_pod_is_created_pending_with_what_it_left_out() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        await world.server.create(PODS, pod("shop/new", on="a"))
+        made = world.list("Pod")["shop/new"]
+        assert made["status"] == {"phase": "Pending"}
+        assert made["spec"]["terminationGracePeriodSeconds"] == 30
+        assert {each["tolerationSeconds"] for each in made["spec"]["tolerations"]} == {300}
+        assert made["metadata"]["creationTimestamp"] == "2026-03-01T08:00:00Z"
+
+    still([web()], tell)
+
+
+def test_a_pods_spec_cannot_be_changed() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        with pytest.raises(Refused, match="nodeName"):
+            await world.server.patch(WEB, {"spec": {"nodeName": "b"}})
+
+    still([web()], tell)
+
+
+def test_a_status_is_only_written_by_itself() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        await world.server.patch(WEB, {"status": {"phase": "Failed"}})
+        assert world.list("Pod")["shop/web"]["status"]["phase"] == "Running"
+        patch = {"status": {"phase": "Failed"}, "metadata": {"labels": {"x": "y"}}}
+        await world.server.patch(f"{WEB}/status", patch)
+        assert world.list("Pod")["shop/web"]["status"]["phase"] == "Failed"
+        assert world.list("Pod")["shop/web"]["metadata"]["labels"] == {"app": "web"}
+
+    still([web()], tell)
+
+
+def test_pages_show_one_moment() -> None:
+    async def tell(world: SimulatedCluster) -> list[str]:
+        names = []
+        async with aclosing(world.server.list_pages(POD, limit=2)) as pages:
+            async for page in pages:
+                names += [each.metadata.name for each in page.objects]
+                if len(names) == 2:
+                    world.delete("Pod", "shop/p3", grace_seconds=0)
+                    world.create(pod("shop/p9"))
+        return names
+
+    pods = [pod(f"shop/p{number}") for number in range(5)]
+    assert still(pods, tell) == ["p0", "p1", "p2", "p3", "p4"]
+
+
+def test_lists_are_narrowed_down_by_labels() -> None:
+    async def tell(world: SimulatedCluster) -> list[str]:
+        found = await world.server.get(PODS, Page[Pod], {"labelSelector": "app in (web),!old"})
+        return [each.metadata.name for each in found.items]
+
+    others = [
+        pod("shop/old", labels={"app": "web", "old": "1"}),
+        pod("shop/db", labels={"app": "db"}),
+        pod("other/web", labels={"app": "web"}),
+    ]
+    assert still([web(), *others], tell) == ["web"]
+
+
+async def events(
+    world: SimulatedCluster, kind: Any, version: int, deed: Callable[[], Any]
+) -> list[Any]:
+    seen: list[Any] = []
+    async with aclosing(world.server.watch(kind, str(version), 50)) as batches:
+        async for batch in batches:
+            if batch == ():
+                deed()
+            seen += batch
+    return seen
+
+
+def test_a_watch_tells_every_change_after_a_version_and_nothing_before() -> None:
+    async def tell(world: SimulatedCluster) -> list[type]:
+        version = world.store.version
+        world.patch("Pod", "shop/web", {"metadata": {"labels": {"x": "1"}}})
+
+        def go_on() -> None:
+            world.create(pod("shop/new"))
+            world.delete("Pod", "shop/new")
+
+        seen = await events(world, POD, version, go_on)
+        versions = [int(each.object.metadata.resource_version) for each in seen]
+        assert versions == sorted(versions)
+        return [type(each) for each in seen]
+
+    assert still([web()], tell) == [Modified, Added, Deleted, Bookmark]
+
+
+def test_a_watch_of_marked_pods_sees_an_unmarked_one_go() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        def go_on() -> None:
+            world.patch("Pod", "shop/web", MARK)
+            world.patch("Pod", "shop/web", {"metadata": {"annotations": {"a": "b"}}})
+            world.patch("Pod", "shop/web", {"metadata": {"labels": {MIGRATION_STATUS: None}}})
+            world.patch("Pod", "shop/web", {"metadata": {"annotations": {"a": "c"}}})
+
+        seen = await events(world, MARKED_POD, world.store.version, go_on)
+        assert [type(each) for each in seen[:-1]] == [Added, Modified, Deleted]
+        last: MovingPod = seen[2].object
+        assert last.metadata.labels[MIGRATION_STATUS] == "in-progress"
+        gone = int(last.metadata.resource_version)
+        assert gone == int(seen[1].object.metadata.resource_version) + 1
+
+    still([web()], tell)
+
+
+def test_a_watch_from_what_has_been_forgotten_is_gone() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        version = world.store.version
+        world.patch("Pod", "shop/web", MARK)
+        world.store.forget_history()
+        with pytest.raises(Gone):
+            await events(world, POD, version, lambda: None)
+        assert await events(world, POD, world.store.version, lambda: None)
+
+    still([web()], tell)
+
+
+def test_a_quiet_watch_says_every_minute_that_nothing_happened() -> None:
+    async def tell(world: SimulatedCluster) -> list[float]:
+        said = []
+        async with aclosing(world.server.watch(POD, str(world.store.version), 150)) as batches:
+            async for batch in batches:
+                if batch:
+                    said.append(world.clock.seconds())
+        return said
+
+    assert still([web()], tell) == [60, 120, 150]
+
+
+def test_a_pod_that_runs_is_deleted_in_its_time_and_one_that_waits_at_once() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        world.create(pod("shop/late"))
+        await world.server.delete(object_path(POD, "shop/late"))
+        assert world.get("Pod", "shop/late") is None
+        await world.server.delete(WEB, grace_seconds=45)
+        going = world.list("Pod")["shop/web"]["metadata"]
+        assert going["deletionTimestamp"] == "2026-03-01T08:00:45Z"
+        await world.server.delete(WEB, grace_seconds=10)
+        going = world.list("Pod")["shop/web"]["metadata"]
+        assert going["deletionTimestamp"] == "2026-03-01T08:00:10Z"
+        await world.server.delete(WEB, grace_seconds=0)
+        assert world.get("Pod", "shop/web") is None
+
+    still([web()], tell)
+
+
+def test_binding_places_a_pod_once() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        await world.server.bind("shop/new", "a")
+        found = world.list("Pod")["shop/new"]
+        assert found["spec"]["nodeName"] == "a"
+        assert found["status"]["conditions"][0]["type"] == "PodScheduled"
+        with pytest.raises(Conflict, match="already assigned"):
+            await world.server.bind("shop/new", "b")
+
+    still([pod("shop/new")], tell)
+
+
+# ------------------------------------------------------------ evictions
+
+
+def disruptions(world: SimulatedCluster, key: str) -> int:
+    found = msgspec.convert(world.list("PodDisruptionBudget")[key], PodDisruptionBudget)
+    return found.status.disruptions_allowed
+
+
+def test_an_eviction_takes_from_the_budget_until_it_has_nothing_left() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        first, second, _ = sorted(each["metadata"]["name"] for each in pods_of(world, "web"))
+        assert disruptions(world, "shop/web") == 1
+        await world.server.evict(f"shop/{first}", dry_run=True)
+        await world.server.evict(f"shop/{first}")
+        assert disruptions(world, "shop/web") == 0
+        with pytest.raises(EvictionRefused, match="disruption budget"):
+            await world.server.evict(f"shop/{second}", dry_run=True)
+        await asyncio.sleep(30)
+        assert disruptions(world, "shop/web") == 1
+
+    in_world([node("a"), deployment("shop/web", 3), budget("shop/web", min_available=2)], tell)
+
+
+def test_a_pod_that_two_budgets_protect_is_never_evicted() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        name = pods_of(world, "web")[0]["metadata"]["name"]
+        with pytest.raises(EvictionRefused, match="more than one"):
+            await world.server.evict(f"shop/{name}")
+
+    second = budget("shop/too", max_unavailable=1, selector={"app": "web"})
+    first = budget("shop/web", max_unavailable=1)
+    in_world([node("a"), deployment("shop/web", 3), first, second], tell)
+
+
+def test_a_budget_that_has_not_been_counted_yet_lets_nobody_go() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        with pytest.raises(EvictionRefused):
+            await world.server.evict("shop/web")
+
+    still([web(), budget("shop/web", max_unavailable=1)], tell)
+
+
+def test_a_pod_that_does_not_run_yet_is_evicted_whatever_budgets_say() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        await world.server.evict("shop/web")
+        assert world.get("Pod", "shop/web") is None
+
+    still([pod("shop/web", labels={"app": "web"}), budget("shop/web", min_available=5)], tell)
+
+
+def test_an_eviction_of_another_pod_of_that_name_is_a_conflict() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        with pytest.raises(Conflict):
+            await world.server.evict("shop/web", uid="another")
+
+    still([web()], tell)
+
+
+def test_a_percentage_is_of_the_pods_that_are_wanted() -> None:
+    async def tell(world: SimulatedCluster) -> Any:
+        path = object_path(BUDGET, "shop/web")
+        return (await world.server.get(path, PodDisruptionBudget)).status
+
+    objects = [node("a"), deployment("shop/web", 5), budget("shop/web", min_available="50%")]
+    status = in_world(objects, tell)
+    assert (status.expected_pods, status.desired_healthy, status.disruptions_allowed) == (5, 3, 2)
+
+
+# ------------------------------------------------------------ Migrations
+
+MOVE = migration_body("shop/web", "some-uid", "b")
+MIGRATIONS = collection_path(MIGRATION, "shop")
+THIS = object_path(MIGRATION, f"shop/{MOVE['metadata']['name']}")
+
+
+def test_a_migration_begins_as_its_schema_says() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        answer = await world.server.create(MIGRATIONS, {**MOVE, "status": {"phase": "Completed"}})
+        made = answer.decode(Migration)
+        assert (made.status.phase, made.status.message) == ("Pending", "waits for its turn")
+
+    still([web()], tell)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"targetNode": "c"}, "another target is another Migration"),
+        ({"mode": "Evict"}, "the mode cannot be changed"),
+        ({"pod": {"name": "x", "uid": "y"}}, "another pod is another Migration"),
+        ({"timeoutSeconds": 0}, "minimum"),
+    ],
+)
+def test_what_is_to_be_moved_where_cannot_be_changed(change: Json, why: str) -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        await world.server.create(MIGRATIONS, MOVE)
+        with pytest.raises(Refused, match=why):
+            await world.server.patch(THIS, {"spec": change})
+        await world.server.patch(THIS, {"spec": {"paused": True}})
+        assert (await world.server.get(THIS, Migration)).metadata.generation == 2
+
+    still([web()], tell)
+
+
+def test_a_migration_that_has_finished_stays_finished() -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        await world.server.create(MIGRATIONS, MOVE)
+        await world.server.patch(THIS, {"status": {"phase": "Failed"}})
+        assert (await world.server.get(THIS, Migration)).status.phase == "Pending"
+        await world.server.patch(f"{THIS}/status", {"status": {"phase": "Failed"}})
+        with pytest.raises(Refused, match="stays finished"):
+            await world.server.patch(f"{THIS}/status", {"status": {"phase": "Pending"}})
+
+    still([web()], tell)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"pod": {"name": "web"}, "targetNode": "b"},
+        {"pod": {"name": "web", "uid": "u"}},
+        {"pod": {"name": "web", "uid": "u"}, "targetNode": "Not A Name"},
+        {"pod": {"name": "web", "uid": "u"}, "targetNode": "b", "mode": "Teleport"},
+    ],
+)
+def test_nonsense_is_refused(spec: Json) -> None:
+    async def tell(world: SimulatedCluster) -> None:
+        with pytest.raises(Refused):
+            await world.server.create(MIGRATIONS, {**MOVE, "spec": spec})
+
+    still([web()], tell)
+
+
+def test_events_are_kept_for_an_hour() -> None:
+    async def tell(world: SimulatedCluster) -> int:
+        for number in range(5):
+            about = {"metadata": {"name": f"e{number}"}, "reason": "Test"}
+            await world.server.create("/api/v1/namespaces/shop/events", about)
+            await asyncio.sleep(1000)
+        return len(world.list("Event"))
+
+    assert still([web()], tell) == 4

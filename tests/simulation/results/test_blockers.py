@@ -1,0 +1,49 @@
+"""What stood in the way is told in plain words."""
+
+import re
+from pathlib import Path
+
+import rescheduler.planning
+from rescheduler.planning.plan import Assessment, Blocked, Plan
+from rescheduler.simulation.results.blockers import MEANINGS, BlockerCounts
+
+NOTHING = Assessment({}, 0, 0.0, {})
+# Nobody expects these to move, so plans do not tell of them.
+AT_HOME = {"DaemonSetPod", "StaticPod"}
+
+
+def plan(summary: str, *blocked: Blocked) -> Plan:
+    return Plan((), blocked, NOTHING, NOTHING, (), summary)
+
+
+def test_every_blocker_of_the_planner_has_plain_words() -> None:
+    assert rescheduler.planning.__file__ is not None
+    sources = Path(rescheduler.planning.__file__).parent.rglob("*.py")
+    text = "\n".join(source.read_text() for source in sources)
+    named = re.findall(r'(?:Blocker|_Sort)\(\s*"([A-Z]\w+)"|_always\([^"]*"([A-Z]\w+)"', text)
+    names = {name for pair in named for name in pair if name}
+    assert len(names) > 20
+    assert names - AT_HOME <= set(MEANINGS)
+
+
+def test_pods_are_counted_once_and_rounds_each_time() -> None:
+    blockers = BlockerCounts()
+    for _ in range(3):
+        blockers.add(plan("", Blocked("a/x", "Budget", "says no"), Blocked("a/y", "Budget", "no")))
+    (told,) = blockers.blocked()
+    assert (told.pods, told.rounds, told.example, told.detail) == (2, 3, "a/x", "says no")
+
+
+def test_what_a_plugin_says_is_told_as_it_is() -> None:
+    blockers = BlockerCounts()
+    blockers.add(plan("", Blocked("a/x", "Horoscope", "the moon is full")))
+    assert blockers.blocked()[0].meaning == "the moon is full"
+
+
+def test_reasons_that_differ_in_numbers_only_are_one() -> None:
+    blockers = BlockerCounts()
+    blockers.add(plan("load lies between 32% and 41.5%"))
+    blockers.add(plan("load lies between 1% and 2%"))
+    blockers.add(plan("no node"))
+    told = [(each.why, each.rounds) for each in blockers.rounds().at_rest]
+    assert told == [("load lies between 1% and 2%", 2), ("no node", 1)]

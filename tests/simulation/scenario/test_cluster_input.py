@@ -1,0 +1,98 @@
+"""Clusters in files can live, or it is said which object could not, and why."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from rescheduler.errors import SnapshotError
+from rescheduler.simulation.scenario.cluster_completion import completed
+from rescheduler.simulation.scenario.cluster_input import objects_in
+from testcluster.builders import deployment, node
+
+TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
+
+
+def read(*objects: dict[str, Any]) -> list[dict[str, Any]]:
+    return objects_in([("c.json", msgspec.json.encode({"kind": "List", "items": objects}))])
+
+
+def web(**spec: Any) -> dict[str, Any]:
+    made = deployment("shop/web", 2, "500m")
+    return {**made, "spec": {**made["spec"], **spec}}
+
+
+def budget(**spec: Any) -> dict[str, Any]:
+    metadata = {"name": "b", "namespace": "shop"}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def service(**more: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Service", **more}
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (
+            budget(minAvailable="x%"),
+            "PodDisruptionBudget shop/b: spec.minAvailable: 'x%': expected a whole number or a "
+            "percentage such as '25%'",
+        ),
+        (
+            web(replicas=-3),
+            "Deployment shop/web: spec.replicas: -3: expected a whole number >= 0",
+        ),
+        (
+            web(strategy={"rollingUpdate": {"maxSurge": "lots"}}),
+            "Deployment shop/web: spec.strategy.rollingUpdate.maxSurge: 'lots': expected a whole",
+        ),
+        (
+            web(template=TEMPLATE, selector={"matchLabels": {"app": "cart"}}),
+            "Deployment shop/web: spec.selector: {'matchLabels': {'app': 'cart'}}: expected to "
+            "select the labels of spec.template",
+        ),
+        (
+            web(
+                template={
+                    **TEMPLATE,
+                    "spec": {"containers": [{"resources": {"requests": {"cpu": "5oom"}}}]},
+                }
+            ),
+            "Deployment shop/web: spec.template.spec.containers[0].resources.requests.cpu: '5oom'",
+        ),
+        (
+            service(metadata={"name": "s"}, spec={"selector": "app=web"}),
+            "Service default/s: spec.selector: 'app=web': expected a mapping",
+        ),
+        (service(), "Service: metadata.name: missing"),
+        (
+            node("a") | {"metadata": {"name": "a", "creationTimestamp": "9999-12-31T23:59:59Z"}},
+            "Node a: metadata.creationTimestamp: '9999-12-31T23:59:59Z': expected a year before",
+        ),
+    ],
+)
+def test_what_could_not_live_is_named(value: dict[str, Any], told: str) -> None:
+    with pytest.raises(SnapshotError) as error:
+        read(value)
+    assert str(error.value).startswith(f"c.json: {told}")
+
+
+def test_what_is_null_is_not_there() -> None:
+    bare = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": None}}
+    nulls = {"spec": {"nodeName": None, "volumes": None}, "status": None}
+    (made,) = (each for each in completed(read({**bare, **nulls})).objects if each["kind"] == "Pod")
+    assert made["spec"] == {}
+    assert "labels" not in made["metadata"]
+
+
+def test_services_are_part_of_the_cluster() -> None:
+    made = read(service(metadata={"name": "s"}, spec={"selector": {"app": "web"}}))
+    assert [(each["kind"], each["metadata"]["namespace"]) for each in made] == [
+        ("Service", "default")
+    ]
