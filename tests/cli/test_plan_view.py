@@ -9,7 +9,8 @@ from rich.console import Console
 from rescheduler.cli.views.charts import MOST_BARS, bucket_counts, short_names
 from rescheduler.cli.views.moves_view import MOST_MOVES
 from rescheduler.cli.views.plan_view import show_plan
-from rescheduler.planning.plan import Assessment, Blocked, Mode, Move, Plan, UtilizationSpread
+from rescheduler.model.moves import Mode
+from rescheduler.planning.plan import Assessment, Blocked, Move, Plan, UtilizationSpread
 
 DOMAIN = ".eu-central-1.compute.internal"
 

@@ -9,8 +9,9 @@ from rescheduler.controller.migration_watches import MigrationWatches
 from rescheduler.controller.planning_loop import PlanningLoop, first_wave
 from rescheduler.kube.clock import WALL_CLOCK, WallClock
 from rescheduler.kube.live_store import LiveStore
+from rescheduler.model.moves import Mode
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.planning.plan import Mode, Move
+from rescheduler.planning.plan import Move
 from rescheduler.settings import Policy, StrategyName
 from testcluster.client import JsonObject
 from tests.kube.support import QUICK_WATCH

@@ -16,13 +16,13 @@ from rescheduler.migration.migration_object import (
     MigrationMeta,
     MigrationSpec,
     MigrationStatus,
-    Mode,
     Phase,
     PodReference,
     Step,
     WorkloadReference,
 )
 from rescheduler.migration.moving_pod import MovingPod, PodMeta
+from rescheduler.model.moves import Mode
 from rescheduler.model.objects import Labels, OwnerReference
 from rescheduler.model.tables.cluster_tables import ClusterTables
 

@@ -12,8 +12,6 @@ from rescheduler.migration.migration_object import (
     MigrationMeta,
     MigrationSpec,
     MigrationStatus,
-    Mode,
-    Outcome,
     Phase,
     PodReference,
     Step,
@@ -37,6 +35,7 @@ from rescheduler.migration.state_machine.actions import (
 )
 from rescheduler.migration.state_machine.machine import decide
 from rescheduler.migration.state_machine.observation import Answers, EvictionAnswer, Observation
+from rescheduler.model.moves import Mode, Outcome
 from rescheduler.model.objects import Condition, Node, ObjectMeta, OwnerReference
 from rescheduler.model.objects.nodes import NodeStatus
 from rescheduler.model.objects.workloads import BudgetStatus, PodDisruptionBudget

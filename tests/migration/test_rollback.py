@@ -10,7 +10,6 @@ from rescheduler.migration.migration_object import (
     MigrationMeta,
     MigrationSpec,
     MigrationStatus,
-    Mode,
     Phase,
     PodReference,
     Step,
@@ -25,6 +24,7 @@ from rescheduler.migration.moving_pod import (
 from rescheduler.migration.state_machine.actions import DeletePod, EvictPod, PatchPod
 from rescheduler.migration.state_machine.machine import decide
 from rescheduler.migration.state_machine.observation import Answers, EvictionAnswer, Observation
+from rescheduler.model.moves import Mode
 from rescheduler.model.objects import Condition, Node, ObjectMeta
 from rescheduler.model.objects.nodes import NodeStatus
 from rescheduler.settings import MigrationOptions

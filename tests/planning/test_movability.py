@@ -6,15 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.planning.context import (
-    DEFAULT_CONTEXT,
-    MoveInFlight,
-    Outcome,
-    PastMove,
-    PlanningContext,
-)
+from rescheduler.model.moves import Mode, Outcome
+from rescheduler.planning.context import DEFAULT_CONTEXT, MoveInFlight, PastMove, PlanningContext
 from rescheduler.planning.movability.movability import Blocker, Movability
-from rescheduler.planning.plan import Mode
 from rescheduler.settings import Policy, SecondsOrZero
 from testcluster.builders import (
     CREATED,

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rescheduler.model.moves import Mode
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
-from rescheduler.planning.plan import Mode, Plan
+from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import make_plan
 from rescheduler.settings import DefragmentationOptions, Policy, Seconds, StrategyName
 from testcluster.builders import budget, daemonset, deployment, node, pod, replicaset, statefulset

@@ -15,8 +15,9 @@ from rescheduler.cli.views.console import console
 from rescheduler.cli.views.migration_view import view_on
 from rescheduler.errors import SettingsError
 from rescheduler.kube.api_server import ApiServer
-from rescheduler.migration.migration_object import Migration, Mode
+from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.migration_requests import request
+from rescheduler.model.moves import Mode
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.explanation import explain
 from rescheduler.settings import MigrationOptions, Policy

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from rescheduler.migration.migration_object import Migration, Phase
-from rescheduler.planning.context import MoveInFlight, Outcome, PastMove
+from rescheduler.planning.context import MoveInFlight, PastMove
 
 
 def past_moves(migrations: Iterable[Migration]) -> tuple[PastMove, ...]:
@@ -14,7 +14,7 @@ def past_moves(migrations: Iterable[Migration]) -> tuple[PastMove, ...]:
             workload=workload_of(each),
             source=each.status.source_node,
             target=each.spec.target_node,
-            outcome=Outcome(each.status.outcome),
+            outcome=each.status.outcome,
             at=each.status.finished_at.timestamp(),
         )
         for each in migrations

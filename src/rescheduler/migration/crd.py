@@ -8,7 +8,8 @@ that has finished stays finished, whoever still believes otherwise.
 from enum import StrEnum
 from typing import Any
 
-from rescheduler.migration.migration_object import API_VERSION, Mode, Outcome, Phase, Step
+from rescheduler.migration.migration_object import API_VERSION, Phase, Step
+from rescheduler.model.moves import Mode, Outcome
 
 GROUP, VERSION = API_VERSION.split("/")
 NAME = f"migrations.{GROUP}"

@@ -5,20 +5,11 @@
 from enum import StrEnum
 
 from rescheduler.model.kinds import Kind
+from rescheduler.model.moves import Mode, Outcome
 from rescheduler.model.objects import Identity, Labels, Part
 from rescheduler.model.objects.parts import Int32, Timestamp
 
 API_VERSION = "rescheduler.dev/v1alpha1"
-
-
-class Mode(StrEnum):
-    """How a pod is asked to be moved."""
-
-    AUTO = "Auto"
-    """The gentlest way that fits."""
-    HANDOFF = "Handoff"
-    EVICT = "Evict"
-    RECREATE = "Recreate"
 
 
 class Phase(StrEnum):
@@ -48,16 +39,6 @@ class Step(StrEnum):
     """The old pod is gone, and its replacement is awaited."""
     UNDOING = "Undoing"
     """Everything is put back as it was."""
-
-
-class Outcome(StrEnum):
-    """Where the move ended, for the planner's memory."""
-
-    NONE = ""
-    LANDED = "Landed"
-    ELSEWHERE = "Elsewhere"
-    CAME_BACK = "CameBack"
-    FAILED = "Failed"
 
 
 class PodReference(Part):

@@ -5,7 +5,8 @@ from typing import Any
 
 from rescheduler.errors import AlreadyExists
 from rescheduler.kube.api_server import ApiServer, collection_path
-from rescheduler.migration.migration_object import API_VERSION, MIGRATION, Migration, Mode
+from rescheduler.migration.migration_object import API_VERSION, MIGRATION, Migration
+from rescheduler.model.moves import Mode
 from rescheduler.planning.plan import Move
 
 LONGEST_POD_PART = 200
@@ -52,12 +53,11 @@ def body_for(
     `may_evict` lets a handoff that turns out not to fit go on as an eviction; `by_hand` says that
     a person asked for it, who does not want it withdrawn when it has to wait.
     """
-    mode = Mode(move.mode)
     return migration_body(
         move.pod,
         uid,
         move.target,
-        mode=Mode.AUTO if may_evict and mode == Mode.HANDOFF else mode,
+        mode=Mode.AUTO if may_evict and move.mode == Mode.HANDOFF else move.mode,
         strategy="" if by_hand else move.strategy,
         reason=move.reason,
         again=again,

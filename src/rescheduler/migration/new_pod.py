@@ -10,10 +10,11 @@ import msgspec
 
 from rescheduler.labels import ORIGINAL_POD, POD_TEMPLATE_HASH, PREVIOUS_MARKS, TEMPLATE_HASHES
 from rescheduler.migration import pod_marks
-from rescheduler.migration.migration_object import Migration, Mode
+from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.state_machine.observation import ObservedWorkload
 from rescheduler.migration.workload_objects import PodTemplate, Service
+from rescheduler.model.moves import Mode
 from rescheduler.model.objects import Labels, LabelSelector, PodDisruptionBudget
 from rescheduler.model.selectors import matches, selects
 

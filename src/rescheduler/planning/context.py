@@ -6,21 +6,9 @@ plan. One plan for a person, from a file perhaps, has no past: the defaults say 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from math import inf
 
-
-class Outcome(StrEnum):
-    """How a move ended."""
-
-    LANDED = "Landed"
-    """The pod runs on the target."""
-    ELSEWHERE = "Elsewhere"
-    """Its replacement runs on a node that was not planned."""
-    CAME_BACK = "CameBack"
-    """Its replacement runs where it came from."""
-    FAILED = "Failed"
-    """The move was given up, and the pod is where it was."""
+from rescheduler.model.moves import Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from contextlib import nullcontext
 
 import numpy as np
 
+from rescheduler.model.moves import Mode
 from rescheduler.model.objects import Part
 from rescheduler.model.snapshot import Floats, Snapshot
 from rescheduler.planning.context import DEFAULT_CONTEXT, PlanningContext
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.planning.movability.movability import Movability
 from rescheduler.planning.node_load import NodeLoad
-from rescheduler.planning.plan import Mode
 from rescheduler.settings import Policy
 
 

@@ -1,21 +1,9 @@
 """What planning hands out: moves in order, why the rest stayed, and what it all amounts to."""
 
-from enum import StrEnum
-
 import msgspec
 
+from rescheduler.model.moves import Mode
 from rescheduler.model.objects import Part
-
-
-class Mode(StrEnum):
-    """How a pod is moved."""
-
-    HANDOFF = "Handoff"
-    """The new pod is Ready on its target before the old one goes."""
-    EVICT = "Evict"
-    """The old pod goes first, through the Eviction API."""
-    RECREATE = "Recreate"
-    """A copy under another name is Ready on its target before the old pod goes."""
 
 
 class Move(Part, frozen=True, omit_defaults=False):

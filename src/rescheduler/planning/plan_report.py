@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rescheduler.model.moves import Mode
 from rescheduler.model.snapshot import Bools
 from rescheduler.planning.movability.movability import Blocker
-from rescheduler.planning.plan import Blocked, Mode, Move
+from rescheduler.planning.plan import Blocked, Move
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.allowances import Allowances
 from rescheduler.planning.search.occupancy import Occupancy

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from rescheduler.planning.plan import Mode, Move
+from rescheduler.model.moves import Mode
+from rescheduler.planning.plan import Move
 from testcluster.client import JsonObject
 from tests.planning.promise.plain_rules import PlainPod
 from tests.planning.promise.scenes import (

@@ -11,9 +11,10 @@ from functools import cached_property
 from itertools import groupby
 
 from rescheduler.files.policy_file import read_policy
+from rescheduler.model.moves import Mode
 from rescheduler.planning.context import MoveInFlight, PlanningContext
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
-from rescheduler.planning.plan import Mode, Move, Plan
+from rescheduler.planning.plan import Move, Plan
 from rescheduler.planning.planner import make_plan
 from rescheduler.settings import Policy
 from testcluster.client import JsonObject

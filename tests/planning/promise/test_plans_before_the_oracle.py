@@ -11,7 +11,8 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 
 from rescheduler.files.policy_file import read_policy
-from rescheduler.planning.plan import Mode, Move, Plan
+from rescheduler.model.moves import Mode
+from rescheduler.planning.plan import Move, Plan
 from rescheduler.planning.planner import make_plan
 from testcluster.builders import node_ready_condition, pod_condition
 from testcluster.client import JsonObject

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from rescheduler.planning.plan import Mode, Plan
+from rescheduler.model.moves import Mode
+from rescheduler.planning.plan import Plan
 from tests.planning.promise.replay import Replay, plan_of
 from tests.planning.promise.scenes import STRATEGIES, Scene, quiet_scenes
 

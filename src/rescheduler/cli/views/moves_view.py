@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rescheduler.cli.views.charts import short_names
-from rescheduler.planning.plan import Mode, Move, Plan
+from rescheduler.model.moves import Mode
+from rescheduler.planning.plan import Move, Plan
 
 # From here on, reasons have a column of their own instead of a line.
 WIDE = 120

@@ -10,10 +10,11 @@ from typing import Any
 
 from rescheduler.labels import MIGRATION_ID
 from rescheduler.migration import pod_marks
-from rescheduler.migration.migration_object import Migration, Mode, Step
+from rescheduler.migration.migration_object import Migration, Step
 from rescheduler.migration.moving_pod import PodMeta
 from rescheduler.migration.state_machine import status_transitions
 from rescheduler.migration.state_machine.eviction import has_its_part
+from rescheduler.model.moves import Mode
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 NODE_NAME = "metadata.name"

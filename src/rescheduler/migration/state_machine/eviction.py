@@ -12,7 +12,7 @@ import msgspec
 
 from rescheduler.labels import MIGRATION_ID, MIGRATION_NAME
 from rescheduler.migration import pod_marks
-from rescheduler.migration.migration_object import Migration, Mode, Outcome, Phase, Step
+from rescheduler.migration.migration_object import Migration, Phase, Step
 from rescheduler.migration.moving_pod import MovingPod, PodMeta
 from rescheduler.migration.new_pod import SUFFIX_LENGTH, suffix, template_hash
 from rescheduler.migration.state_machine import status_transitions
@@ -29,6 +29,7 @@ from rescheduler.migration.state_machine.actions import (
 from rescheduler.migration.state_machine.diagnosis import why_not_ready
 from rescheduler.migration.state_machine.mode_selection import reference_to
 from rescheduler.migration.state_machine.observation import Observation, is_marked
+from rescheduler.model.moves import Mode, Outcome
 
 LEAST_GRACE_SECONDS = 30
 

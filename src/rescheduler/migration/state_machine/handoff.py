@@ -9,7 +9,7 @@ The count of Ready pods only ever goes up by one and back. Nothing of the worklo
 from datetime import timedelta
 
 from rescheduler.migration import pod_marks
-from rescheduler.migration.migration_object import Mode, Outcome, Phase, Step
+from rescheduler.migration.migration_object import Phase, Step
 from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.new_pod import is_versioned, label_to_withhold, replica_on_target
 from rescheduler.migration.state_machine import status_transitions
@@ -29,6 +29,7 @@ from rescheduler.migration.state_machine.diagnosis import (
 )
 from rescheduler.migration.state_machine.mode_selection import reference_to
 from rescheduler.migration.state_machine.observation import Observation, is_marked
+from rescheduler.model.moves import Mode, Outcome
 from rescheduler.model.selectors import matches, selects
 
 # A budget's status follows its pods within moments; only a longer wait is worth telling.

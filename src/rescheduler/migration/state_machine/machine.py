@@ -20,13 +20,14 @@ from types import ModuleType
 
 from rescheduler.labels import MIGRATION_NAME
 from rescheduler.migration import pod_marks
-from rescheduler.migration.migration_object import Mode, Phase, Step
+from rescheduler.migration.migration_object import Phase, Step
 from rescheduler.migration.state_machine import eviction, handoff, recreation, status_transitions
 from rescheduler.migration.state_machine.actions import Action, Ask, Forget, Question, Record, Wait
 from rescheduler.migration.state_machine.diagnosis import rollout, target_trouble, workload_change
 from rescheduler.migration.state_machine.mode_selection import CannotMove, select_mode
 from rescheduler.migration.state_machine.observation import Observation, is_marked
 from rescheduler.migration.state_machine.rollback import undo
+from rescheduler.model.moves import Mode
 
 WAYS: dict[Mode, ModuleType] = {
     Mode.HANDOFF: handoff,

@@ -1,11 +1,12 @@
 """Which way a pod is moved: the one asked for, or the gentlest that fits."""
 
 from rescheduler.labels import HANDOFF, RESCHEDULING
-from rescheduler.migration.migration_object import Mode, WorkloadReference
+from rescheduler.migration.migration_object import WorkloadReference
 from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.new_pod import template_hash
 from rescheduler.migration.state_machine.observation import Observation
 from rescheduler.migration.state_machine.status_transitions import FITS_BESIDE
+from rescheduler.model.moves import Mode
 from rescheduler.model.objects import Deployment
 from rescheduler.model.selectors import matches
 

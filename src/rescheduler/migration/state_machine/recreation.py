@@ -7,7 +7,7 @@ there, and once the original has been evicted the copy stays, whatever happens.
 from datetime import timedelta
 
 from rescheduler.migration import pod_marks
-from rescheduler.migration.migration_object import Mode, Phase, Step
+from rescheduler.migration.migration_object import Phase, Step
 from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.state_machine import status_transitions
 from rescheduler.migration.state_machine.actions import (
@@ -28,6 +28,7 @@ from rescheduler.migration.state_machine.handoff import (
     wait_or_fail,
 )
 from rescheduler.migration.state_machine.observation import Observation, is_marked
+from rescheduler.model.moves import Mode
 
 
 def start(o: Observation) -> Action:

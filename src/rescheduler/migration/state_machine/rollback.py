@@ -1,11 +1,11 @@
 """Put everything back as it was, whatever way was begun: one thing at a time."""
 
 from rescheduler.migration import pod_marks
-from rescheduler.migration.migration_object import Mode
 from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.state_machine.actions import Action, DeleteBudget, DeletePod, PatchPod
 from rescheduler.migration.state_machine.observation import Observation, is_marked
 from rescheduler.migration.state_machine.status_transitions import undone
+from rescheduler.model.moves import Mode
 
 
 def undo(o: Observation) -> Action:

@@ -10,14 +10,13 @@ from rescheduler.migration.migration_object import (
     Migration,
     MigrationCondition,
     MigrationStatus,
-    Mode,
-    Outcome,
     Phase,
     Step,
     WorkloadReference,
 )
 from rescheduler.migration.state_machine.actions import Record
 from rescheduler.migration.state_machine.observation import Observation
+from rescheduler.model.moves import Mode, Outcome
 
 STARTED, NEW_POD_READY, RETIRING, FINISHED = "Started", "NewPodReady", "Retiring", "Finished"
 FITS_BESIDE = "FitsBesideOldPod"

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rescheduler.model.moves import Mode
 from rescheduler.model.objects import PodDisruptionBudget
 from rescheduler.model.selectors import selects
 from rescheduler.model.snapshot import RUNNING, Bools, Floats, Snapshot
@@ -25,7 +26,6 @@ from rescheduler.planning.movability.move_history import Cooldown, MoveHistory, 
 from rescheduler.planning.movability.move_modes import MoveModes
 from rescheduler.planning.movability.permanent_blockers import PermanentBlockers
 from rescheduler.planning.movability.workload_owners import WorkloadOwners
-from rescheduler.planning.plan import Mode
 from rescheduler.settings import Policy
 
 __all__ = ["Blocker", "Movability"]

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from math import ceil
 
-from rescheduler.planning.context import Outcome, PastMove
+from rescheduler.model.moves import Outcome
+from rescheduler.planning.context import PastMove
 
 MINUTE = 60.0
 HOUR = 60 * MINUTE

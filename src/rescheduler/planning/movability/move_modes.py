@@ -2,11 +2,11 @@
 
 from functools import cached_property
 
+from rescheduler.model.moves import Mode
 from rescheduler.model.objects import Deployment
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.movability.workload_owners import WorkloadOwners
-from rescheduler.planning.plan import Mode
 
 _HANDOFF_OWNERS = ("ReplicaSet", "ReplicationController")
 _SINGLE_WRITER = {"ReadWriteOnce", "ReadWriteOncePod"}

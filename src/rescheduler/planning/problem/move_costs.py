@@ -9,10 +9,10 @@ from math import isfinite
 
 import numpy as np
 
+from rescheduler.model.moves import Mode
 from rescheduler.model.snapshot import Floats, Snapshot
 from rescheduler.planning.context import PlanningContext
 from rescheduler.planning.movability.movability import Movability
-from rescheduler.planning.plan import Mode
 
 # Priorities are only an order: some people use 1 to 10, others up to a million. So it is the
 # number of digits that counts: 0.25 each makes a pod of priority 1,000 cost three quarters more.

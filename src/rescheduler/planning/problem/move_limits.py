@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rescheduler.model.moves import Mode
 from rescheduler.model.resources import PODS
 from rescheduler.model.snapshot import Ints, Snapshot
 from rescheduler.planning.context import DEFAULT_CONTEXT, PlanningContext
 from rescheduler.planning.movability.blocker import Blocker
 from rescheduler.planning.movability.movability import Movability
-from rescheduler.planning.plan import Mode
 from rescheduler.settings import Limit, Policy
 
 _MOST = 2**31 - 1

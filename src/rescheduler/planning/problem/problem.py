@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rescheduler.model.moves import Mode
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.snapshot import Bools, Floats, Ints, Snapshot
 from rescheduler.planning.context import PlanningContext
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.planning.movability.movability import Movability
 from rescheduler.planning.node_load import NodeLoad
-from rescheduler.planning.plan import Mode
 from rescheduler.planning.problem.in_flight import with_arrivals
 from rescheduler.planning.problem.move_costs import age_order, prices
 from rescheduler.planning.problem.move_limits import MoveLimits

@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
+from rescheduler.model.moves import Mode
 from rescheduler.model.snapshot import Bools, Floats, Ints
-from rescheduler.planning.plan import Mode
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.occupancy import Occupancy
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from rescheduler.migration.migration_object import Mode
+from rescheduler.model.moves import Mode
 from rescheduler.simulation.cluster.json_objects import Json, controller_of
 from rescheduler.simulation.results.blockers import BlockerCounts
 from rescheduler.simulation.results.moves import MoveLog

@@ -6,7 +6,8 @@ from pathlib import PurePath
 
 import msgspec
 
-from rescheduler.migration.migration_object import Mode, Outcome, Phase
+from rescheduler.migration.migration_object import Phase
+from rescheduler.model.moves import Mode, Outcome
 from rescheduler.simulation.results.moves import WITHDRAWN
 from rescheduler.simulation.results.result import Compared, Figures, Moments, Result, Series
 from rescheduler.simulation.results.shortages import Cause
