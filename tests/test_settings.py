@@ -343,8 +343,8 @@ STRATEGIES = (
         ),
         (
             "enabledStrategies: [Defragmentation]",
-            "defragmentation.shape: missing, expected what the pods ask for that "
-            "Defragmentation is to make room for, such as {cpu: '16'}",
+            "defragmentation.shape: missing, expected the requests of a pod to make room for, "
+            "such as {cpu: '16'}",
         ),
         (
             "defragmentation: {shape: {cpu: 1, memory: 5oom}}",

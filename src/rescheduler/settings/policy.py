@@ -15,11 +15,14 @@ import msgspec
 
 from rescheduler.labels import MAINTENANCE
 from rescheduler.model.objects import LabelSelector, Requirement, ResourceList
-from rescheduler.model.resources import amounts_of, in_units
+from rescheduler.model.quantities import EXPECTED as EXPECTED_QUANTITY
+from rescheduler.model.quantities import BadQuantity, nanos
+from rescheduler.model.resources import amounts_of, in_units, is_counted
 from rescheduler.settings.migration import MigrationArguments, MigrationOptions
 from rescheduler.settings.value_types import (
     Amount,
     AtLeastOne,
+    BadOption,
     Count,
     Limit,
     NodeLabel,
@@ -157,6 +160,18 @@ class DefragmentationOptions(Options, frozen=True):
     """What a pod asks for that should find room: `{cpu: "16", memory: 64Gi}`. There is no default,
     for only you know what is to come. A bigger one needs more moves for each place made."""
 
+    def __post_init__(self) -> None:
+        for resource, quantity in self.shape.items():
+            if not is_counted(resource):
+                what = "unknown, expected such as cpu, memory, nvidia.com/gpu"
+                raise BadOption(("shape", resource), what)
+            try:
+                is_above_zero = nanos(quantity) > 0
+            except BadQuantity as error:
+                raise BadOption(("shape", resource), EXPECTED_QUANTITY, quantity) from error
+            if not is_above_zero:
+                raise BadOption(("shape", resource), "expected more than 0", quantity)
+
     def amounts(self) -> dict[str, int]:
         """The shape in the scheduler's units."""
         return in_units(amounts_of(self.shape))
@@ -272,6 +287,14 @@ class Arguments(Options, frozen=True):
     constraint_repair: ConstraintRepairOptions = ConstraintRepairOptions()
     cost_optimization: CostOptimizationOptions = CostOptimizationOptions()
     defragmentation: DefragmentationOptions = DefragmentationOptions()
+
+    def __post_init__(self) -> None:
+        if (
+            StrategyName.DEFRAGMENTATION in self.enabled_strategies
+            and not self.defragmentation.shape
+        ):
+            expected = "expected the requests of a pod to make room for, such as {cpu: '16'}"
+            raise BadOption(("defragmentation", "shape"), f"missing, {expected}")
 
 
 class Policy(Arguments, frozen=True):

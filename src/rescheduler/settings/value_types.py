@@ -36,6 +36,18 @@ class Options(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
     """A block of options; one that is not known is refused, for it is most likely misspelt."""
 
 
+class BadOption(ValueError):
+    """Raised by a block of options for what types cannot say: an option it needs, or one too small.
+
+    `keys` lead from the block to the option.
+    """
+
+    def __init__(self, keys: tuple[str, ...], what: str, value: Any = msgspec.UNSET) -> None:
+        super().__init__(what)
+        self.keys = keys
+        self.value = value
+
+
 class Seconds(float):
     """A length of time, which files write as Go does: `1m30s`. Always longer than zero."""
 

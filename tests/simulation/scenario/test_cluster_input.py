@@ -70,7 +70,8 @@ def service(**more: Any) -> dict[str, Any]:
             service(metadata={"name": "s"}, spec={"selector": "app=web"}),
             "Service default/s: spec.selector: 'app=web': expected a mapping",
         ),
-        (service(), "Service: metadata.name: missing"),
+        (service(), "items[0]: metadata: missing"),
+        (service(metadata={}), "items[0]: metadata.name: missing"),
         (
             node("a") | {"metadata": {"name": "a", "creationTimestamp": "9999-12-31T23:59:59Z"}},
             "Node a: metadata.creationTimestamp: '9999-12-31T23:59:59Z': expected a year before",
@@ -96,3 +97,9 @@ def test_services_are_part_of_the_cluster() -> None:
     assert [(each["kind"], each["metadata"]["namespace"]) for each in made] == [
         ("Service", "default")
     ]
+
+
+def test_two_services_of_one_name_are_refused() -> None:
+    twice = service(metadata={"name": "s"})
+    with pytest.raises(SnapshotError, match=r"Service default/s: metadata\.name: there is another"):
+        read(twice, twice)
