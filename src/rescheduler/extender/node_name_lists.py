@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from rescheduler.extender.node_loads import UNKNOWN, Rows
 from rescheduler.extender.protocol import HIGHEST_SCORE, BadRequest
-from rescheduler.model.tables.tables import NodeTable
+from rescheduler.model.tables.object_table import NodeTable
 
 Bytes = npt.NDArray[np.uint8]
 Hashes = npt.NDArray[np.uint64]
@@ -162,9 +162,9 @@ class NodeLookup:
     def _follow(self) -> None:
         """Look at all nodes again if any has come or gone."""
         row_of = self._nodes.row_of
-        if self._seen == self._nodes.comings_and_goings or not row_of:
+        if self._seen == self._nodes.membership_changes or not row_of:
             return
-        self._seen = self._nodes.comings_and_goings
+        self._seen = self._nodes.membership_changes
         self._recent.clear()
         hashes = self._hashes_of(read_names(msgspec.json.encode(list(row_of))))
         order = np.argsort(hashes)
