@@ -34,8 +34,8 @@ def drawing(result: Result) -> Element:
 def explanation(result: Result) -> str:
     """What the strip shows."""
     if len(result.node_loads.by_node) > MOST_ROWS:
-        return "Each row is a band of load, and the darker it is, the more nodes are in it."
-    return "Each row is a node; a gap is a time in which it was not there or not ready."
+        return "Each row is a band of load. The darker it is, the more nodes are in it."
+    return "Each row is a node. In a gap the node did not exist or was not ready."
 
 
 def strip(rows: Sequence[tuple[str, Steps]], height: int, result: Result) -> Element:

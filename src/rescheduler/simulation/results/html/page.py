@@ -109,7 +109,7 @@ def cards(result: Result) -> Iterator[Card]:
         ends = f"{told(name, figures.first)} → {told(name, figures.last)}"
         yield Card(title, ends, f"on average {told(name, figures.mean)}")
     done = result.migrations.by_phase.get(Phase.COMPLETED, 0)
-    yield Card("Pods moved", f"{done:,}", f"of {result.migrations.total:,} asked for")
+    yield Card("Pods moved", f"{done:,}", f"of {result.migrations.total:,} requested")
     moments = result.moments_below_desired
     if moments.total:
         lasted = f"for {lasting(moments.pod_seconds)} in all"

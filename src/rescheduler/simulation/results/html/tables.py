@@ -82,7 +82,7 @@ def happenings(result: Result) -> Table:
     ]
     left_out = len(result.happenings) - len(rows)
     more = f", and {left_out:,} more that are not listed" if left_out else ""
-    return Table(f"Dashed lines in the plots{more}", ["at", "what"], rows)
+    return Table(f"Dashed lines in the plots{more}", ["time", "event"], rows)
 
 
 def _numbers(counts: Iterable[int]) -> list[str]:
