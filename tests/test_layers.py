@@ -86,7 +86,6 @@ PURE_FILES = (
     "controller/past_moves.py",
     "extender/filter.py",
     "extender/prioritize.py",
-    "extender/promised_room.py",
     "extender/webhook/steering.py",
 )
 """Single files that decide, in packages that act."""

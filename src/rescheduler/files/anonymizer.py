@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
+from rescheduler.labels import HANDOFF, MAINTENANCE, MIGRATION_STATUS, RESCHEDULING
 from rescheduler.model.kinds import KIND_BY_NAME
 
 JsonObject = dict[str, Any]
@@ -56,12 +57,12 @@ MEANINGFUL_KEYS = frozenset(
     (
         "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "karpenter.sh/do-not-disrupt",
-        "rescheduler.dev/handoff",
+        HANDOFF,
         "rescheduler.dev/move-cost",
         "rescheduler.dev/node-cost",
-        "scheduler.alpha.kubernetes.io/maintenance",
-        "scheduler.alpha.kubernetes.io/migration-status",
-        "scheduler.alpha.kubernetes.io/rescheduling",
+        MAINTENANCE,
+        MIGRATION_STATUS,
+        RESCHEDULING,
         "storage.alpha.kubernetes.io/migrated-plugins",
     )
 )

@@ -101,7 +101,7 @@ async def run_program(
                 program.watching,
                 policy,
                 serving,
-                hot=lambda node: program.rounds.soon(),
+                on_overload=lambda node: program.rounds.soon(),
             )
             program.accompany(side)
         await run_until_signalled(program, file, strategies)
