@@ -275,7 +275,7 @@ def test_nothing_but_our_error_escapes_for_mutated_files(
     st.integers(0), st.sampled_from([None, True, -1, 2**70, 1.5, "", "x", [], {}, [None], {"a": 0}])
 )
 def test_nothing_but_our_error_escapes_for_replaced_values(position: int, value: Any) -> None:
-    """Every place in the tree gets its turn, with values of every type."""
+    """Values of every type, at any place in the tree."""
     content = json.loads(VALID)
     places = list(all_places(content))
     holder, key = places[position % len(places)]
