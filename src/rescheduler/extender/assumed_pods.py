@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rescheduler.extender.node_loads import MEASURED, Rows
+from rescheduler.extender.live_node_loads import MEASURED, Rows
 from rescheduler.model.snapshot import Floats
 from rescheduler.model.tables.pod_table import PodTable
 

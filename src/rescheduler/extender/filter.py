@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rescheduler.extender.node_loads import CandidateNodes, Rows
+from rescheduler.extender.live_node_loads import CandidateNodes, Rows
 from rescheduler.model.snapshot import Bools, Floats
 
 UNDER_MAINTENANCE = "node(s) were under maintenance"

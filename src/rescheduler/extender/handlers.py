@@ -22,7 +22,13 @@ from rescheduler.extender.filter import (
     filter_nodes,
     leaves_too_little,
 )
-from rescheduler.extender.node_loads import MEASURED, UNKNOWN, CandidateNodes, NodeLoads, Rows
+from rescheduler.extender.live_node_loads import (
+    MEASURED,
+    UNKNOWN,
+    CandidateNodes,
+    LiveNodeLoads,
+    Rows,
+)
 from rescheduler.extender.prioritize import node_scores
 from rescheduler.extender.protocol import (
     HIGHEST_SCORE,
@@ -89,7 +95,7 @@ class ExtenderHandlers:
         """May be replaced at any time."""
         self._server = server
         self._nodes, self._pods = tables.nodes, tables.pods
-        self._loads = NodeLoads(tables, policy.node_maintenance.maintenance_label)
+        self._loads = LiveNodeLoads(tables, policy.node_maintenance.maintenance_label)
         self._assumed = AssumedPods(tables.pods, clock)
         self._migrations = migrations
         self._recorder = recorder

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from rescheduler.extender.node_loads import CandidateNodes, load
+from rescheduler.extender.live_node_loads import CandidateNodes, load
 from rescheduler.extender.protocol import HIGHEST_SCORE
 from rescheduler.model.snapshot import Floats
 from rescheduler.settings import ScoreWeights

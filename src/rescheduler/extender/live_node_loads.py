@@ -54,7 +54,7 @@ class CandidateNodes:
         return np.clip((self.used + more) / self.capacity, 0.0, None)
 
 
-class NodeLoads:
+class LiveNodeLoads:
     """The load of all nodes, in columns by their rows in the table."""
 
     def __init__(self, tables: ClusterTables, maintenance_label: NodeLabel) -> None:
