@@ -51,11 +51,27 @@ def terminal() -> Iterator[int]:
 def pseudo_terminal_as(descriptor: int) -> Iterator[int]:
     """Replace a standard stream by a terminal; the value is its other end."""
     other_end, terminal = pty.openpty()
-    before = os.dup(descriptor)
-    os.dup2(terminal, descriptor)
     try:
-        yield other_end
+        with replaced(descriptor, terminal):
+            yield other_end
+    finally:
+        os.close(other_end)
+
+
+@pytest.fixture
+def no_terminal() -> Iterator[None]:
+    """Standard input is no terminal while the test runs, even if pytest's is one."""
+    with replaced(STDIN, os.open(os.devnull, os.O_RDONLY)):
+        yield
+
+
+@contextmanager
+def replaced(descriptor: int, by: int) -> Iterator[None]:
+    before = os.dup(descriptor)
+    os.dup2(by, descriptor)
+    os.close(by)
+    try:
+        yield
     finally:
         os.dup2(before, descriptor)
-        for opened in (before, terminal, other_end):
-            os.close(opened)
+        os.close(before)

@@ -1,8 +1,10 @@
 """Kubeconfigs, plugins and certificates, and who the API server takes us for with them."""
 
+import asyncio
 import datetime
 import json
 import stat
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,24 @@ async def ask_user_info(client: Client) -> Json:
     )
     info: Json = json.loads(answer.body)["status"]["userInfo"]
     return info
+
+
+async def kubectl(
+    cluster: TestCluster, files: str, *arguments: str, stdin: int = subprocess.DEVNULL
+) -> "subprocess.CompletedProcess[str]":
+    """Run kubectl with these files as its $KUBECONFIG, while servers of the test go on."""
+
+    def run() -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [cluster.binary, "kubectl", *arguments],
+            stdin=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**cluster.kubectl_env, "KUBECONFIG": files},
+        )
+
+    return await asyncio.to_thread(run)
 
 
 def kubeconfig(cluster: Json, user: Json, name: str = "here", **fields: Any) -> Json:

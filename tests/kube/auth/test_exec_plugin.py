@@ -220,7 +220,7 @@ async def test_a_plugin_that_is_not_interactive_gets_nothing_to_read(
 
 
 async def test_a_plugin_that_needs_a_terminal_is_not_run_without_one(
-    write_config: WriteConfig, tmp_path: Path
+    write_config: WriteConfig, tmp_path: Path, no_terminal: None
 ) -> None:
     plugin = tokens_in_turn(tmp_path, {"token": "x"})
     with pytest.raises(CredentialsError, match="Always: standard input is not a terminal"):

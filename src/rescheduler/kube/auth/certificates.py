@@ -41,11 +41,11 @@ def ssl_context(trust: Trust, source: str) -> ssl.SSLContext:
     try:
         context = default_context(trust.authorities)
     except (OSError, ValueError) as error:
-        file = trust.authorities if isinstance(trust.authorities, Path) else "inline data"
-        raise CredentialsError(
-            f"{source}: certificate authority {file}: "
-            f"expected a readable file of PEM certificates: {error}"
-        ) from error
+        if isinstance(trust.authorities, Path):
+            what = f"{trust.authorities}: expected a readable file of PEM certificates"
+        else:
+            what = "inline data: expected PEM certificates"
+        raise CredentialsError(f"{source}: certificate authority {what}: {error}") from error
     # From Python 3.13 on the strict mode is the default, and it refuses authorities that
     # kubectl accepts and that clusters are running with.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT

@@ -282,7 +282,7 @@ def malformed(error: BadDocument) -> str:
     """What is wrong with the YAML. Python's message about a value would show the value."""
     cause = error.__cause__
     about_value = isinstance(cause, (ArithmeticError, AttributeError, LookupError, ValueError))
-    if about_value and not isinstance(cause, UnicodeDecodeError):
+    if about_value and not isinstance(cause, BadDocument | UnicodeDecodeError):
         return "a value does not fit its tag"
     return str(error)
 
