@@ -154,6 +154,10 @@ REFUSED: dict[str, tuple[Change, str]] = {
         user_with(username="joe", password=SECRET),
         USER + "token: expected this or username and password, not both",
     ),
+    "a token file and a password": (
+        user_of({"tokenFile": "config", "password": SECRET}),
+        USER + "tokenFile: expected this or username and password, not both",
+    ),
     "a token of two lines": (
         user_with(token=f"{SECRET}\n{SECRET}"),
         USER + "token: expected one line of printable characters",

@@ -32,7 +32,7 @@ def authentication_of(chosen: ChosenContext, server: str) -> Authentication:
     """How this user proves who they are, and keeps doing so."""
     user = chosen.user
     refuse_auth_provider(user)
-    certificate = certificate_of(user)
+    authorization, certificate = authorization_of(user), certificate_of(user)
     plugin = None if user.value.exec is None else ExecPlugin(user.value.exec, chosen)
     if not server.startswith("https:"):
         # As kubectl does: a secret is not sent where everyone can read it.
@@ -43,7 +43,6 @@ def authentication_of(chosen: ChosenContext, server: str) -> Authentication:
     if user.value.token_file:
         path = user.resolved(user.value.token_file)
         return token_file(path, certificate, fallback=user.value.token)
-    authorization = authorization_of(user)
     if plugin is not None and not authorization and certificate is None:
         return Authentication(plugin.identity)
     return fixed(Identity(authorization, certificate))
@@ -66,8 +65,9 @@ def refuse_auth_provider(user: Entry[User]) -> None:
 def authorization_of(user: Entry[User]) -> str:
     """The `Authorization` header, if the kubeconfig itself has what it takes."""
     entry = user.value
-    if entry.token and (entry.username or entry.password):
-        raise user.error("token", "expected this or username and password, not both")
+    if (entry.token or entry.token_file) and (entry.username or entry.password):
+        field = "token" if entry.token else "tokenFile"
+        raise user.error(field, "expected this or username and password, not both")
     if entry.token:
         return bearer(entry.token, user.place("token"))
     if entry.username or entry.password:
