@@ -19,6 +19,11 @@ class InvalidValue:
     value: Any = msgspec.UNSET
     """Unset if there is nothing to show: the value is missing, or only its key is wrong."""
 
+    @property
+    def field(self) -> str:
+        """The last part of the path: a name, or a position in a list."""
+        return re.split(r"[.\[]", self.path)[-1].removesuffix("]")
+
     def __str__(self) -> str:
         value = "" if self.value is msgspec.UNSET else _shown(self.value)
         return ": ".join(part for part in (self.path, value, self.what) if part)
