@@ -1,4 +1,4 @@
-"""What the tests of the command line share."""
+"""Fixtures for the tests of the command line."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ def command(capfd: pytest.CaptureFixture[str]) -> Callable[..., Result]:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Start a command as the user does; it is ended with the test."""
+    """Start a command as the user does; it is killed at the end of the test."""
     started = []
 
     def start_program(
@@ -63,7 +63,7 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture(scope="session")
 def quiet_cluster() -> Iterator[TestCluster]:
-    """A cluster in which nothing changes by itself, so that two looks at it are equal."""
+    """A cluster without controllers: nothing changes in it, so two reads give the same."""
     with TestCluster(controllers=False, scheduler=False, kwok=False) as cluster:
         secretive = pod(
             "shop/secretive",
