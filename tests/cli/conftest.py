@@ -14,7 +14,7 @@ from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import node, pod
 
-Start = Callable[..., "subprocess.Popen[bytes]"]
+StartProgram = Callable[..., "subprocess.Popen[bytes]"]
 
 
 class Result(NamedTuple):
@@ -38,13 +38,11 @@ def command(capfd: pytest.CaptureFixture[str]) -> Callable[..., Result]:
 
 
 @pytest.fixture
-def start() -> Iterator[Start]:
+def start_program() -> Iterator[StartProgram]:
     """Start a command as the user does; it is killed at the end of the test."""
     started = []
 
-    def start_program(
-        *arguments: str | Path, program: str = "rescheduler"
-    ) -> "subprocess.Popen[bytes]":
+    def start(*arguments: str | Path, program: str = "rescheduler") -> "subprocess.Popen[bytes]":
         process = subprocess.Popen(
             [Path(sys.executable).with_name(program), *map(str, arguments)],
             stdin=subprocess.PIPE,
@@ -55,7 +53,7 @@ def start() -> Iterator[Start]:
         started.append(process)
         return process
 
-    yield start_program
+    yield start
     for process in started:
         process.kill()
         process.communicate()

@@ -18,7 +18,7 @@ from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import make_plan
 from testcluster import TestCluster
 from testcluster.builders import node, pod
-from tests.cli.conftest import Result, Start
+from tests.cli.conftest import Result, StartProgram
 
 Command = Callable[..., Result]
 
@@ -109,8 +109,8 @@ def test_an_empty_cluster_is_not_an_error(command: Command, tmp_path: Path) -> N
     assert command("plan", "-s", write_list(tmp_path / "x.json")).code == 0
 
 
-def test_standard_input_is_a_dash(start: Start) -> None:
-    process = start("plan", "-s", "-", "-o", "json")
+def test_standard_input_is_a_dash(start_program: StartProgram) -> None:
+    process = start_program("plan", "-s", "-", "-o", "json")
     out, err = process.communicate(CLUSTER.read_bytes())
     assert process.returncode == 0, err
     assert json.loads(out)["moves"]

@@ -11,7 +11,7 @@ import pytest
 
 import rescheduler.cli.commands
 from rescheduler.cli import program_name
-from tests.cli.conftest import Result, Start
+from tests.cli.conftest import Result, StartProgram
 
 Command = Callable[..., Result]
 
@@ -25,8 +25,8 @@ def test_kubectl_runs_it_under_another_name() -> None:
     assert program_name("/usr/local/bin/rescheduler") == "rescheduler"
 
 
-def test_usage_shows_the_name_it_was_called_by(start: Start) -> None:
-    out, _ = start("--help", program="kubectl-reschedule").communicate()
+def test_usage_shows_the_name_it_was_called_by(start_program: StartProgram) -> None:
+    out, _ = start_program("--help", program="kubectl-reschedule").communicate()
     assert out.startswith(b"Usage: kubectl reschedule [OPTIONS] COMMAND")
 
 
@@ -65,9 +65,9 @@ def test_commands_do_not_import_each_other(file: Path) -> None:
     assert not re.search(r"^\s*(from|import) rescheduler\.cli\.commands", file.read_text(), re.M)
 
 
-def test_a_closed_pipe_is_not_reported_as_an_error(start: Start) -> None:
+def test_a_closed_pipe_is_not_reported_as_an_error(start_program: StartProgram) -> None:
     for output in ("json", "table"):
-        process = start("plan", "-s", CLUSTER, "-o", output)
+        process = start_program("plan", "-s", CLUSTER, "-o", output)
         assert process.stdout is not None
         process.stdout.close()
         assert process.stderr is not None

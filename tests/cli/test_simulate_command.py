@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Result as Ended
-from tests.cli.conftest import Start
+from tests.cli.conftest import StartProgram
 
 Command = Callable[..., Ended]
 
@@ -84,13 +84,13 @@ def test_the_node_under_maintenance_is_emptied(command: Command, quick: Path) ->
 
 
 def test_the_same_seed_gives_the_same_result_in_every_process_and_another_seed_another(
-    start: Start, quick: Path, monkeypatch: pytest.MonkeyPatch
+    start_program: StartProgram, quick: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def printed(seed: str, hash_seed: str) -> bytes:
         # The order of sets of strings differs between processes unless this is set.
         monkeypatch.setenv("PYTHONHASHSEED", hash_seed)
         arguments = ("-p", quick, "--for", "6m", "-w", NIGHTS, "--seed", seed, "-o", "json")
-        process = start("simulate", *arguments)
+        process = start_program("simulate", *arguments)
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
         return out
@@ -203,8 +203,8 @@ def test_a_mistake_in_a_workload_names_its_file(command: Command, tmp_path: Path
     )
 
 
-def test_ctrl_c_ends_it_with_the_results_so_far(start: Start, quick: Path) -> None:
-    process = start("simulate", "-p", quick, "--for", "8000h", "-o", "json")
+def test_ctrl_c_ends_it_with_the_results_so_far(start_program: StartProgram, quick: Path) -> None:
+    process = start_program("simulate", "-p", quick, "--for", "8000h", "-o", "json")
     assert process.stderr is not None
     # The first line shows that the simulation runs.
     process.stderr.readline()

@@ -17,7 +17,7 @@ from rescheduler.model.kinds import KINDS
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import pod
-from tests.cli.conftest import Result, Start
+from tests.cli.conftest import Result, StartProgram
 
 Command = Callable[..., Result]
 
@@ -151,10 +151,10 @@ def test_an_existing_file_is_kept_after_a_failure(command: Command, tmp_path: Pa
 
 
 def test_ctrl_c_ends_it_quietly_and_leaves_no_file(
-    start: Start, silent_server: socket.socket, tmp_path: Path
+    start_program: StartProgram, silent_server: socket.socket, tmp_path: Path
 ) -> None:
     kubeconfig = kubeconfig_for(tmp_path, silent_server.getsockname()[1])
-    process = start("snapshot", "--kubeconfig", kubeconfig, "-o", tmp_path / "cluster.json")
+    process = start_program("snapshot", "--kubeconfig", kubeconfig, "-o", tmp_path / "cluster.json")
     connection, _ = silent_server.accept()
     with connection:
         assert connection.recv(1), "it requests the first kind, and waits"

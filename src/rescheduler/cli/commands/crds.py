@@ -4,7 +4,10 @@ import sys
 
 
 def crds() -> None:
-    """Print the CustomResourceDefinitions. To install: rescheduler crds | kubectl apply -f -"""
+    """Print the CustomResourceDefinitions that moving pods needs.
+
+    To install them: rescheduler crds | kubectl apply -f -
+    """
     import yaml
 
     from rescheduler.migration.crd import CRD

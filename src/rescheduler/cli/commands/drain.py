@@ -31,7 +31,9 @@ def drain(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Cordon a node and move its pods to other nodes, by handoff where possible.
+    """Cordon a node and move its pods to other nodes.
+
+    Pods are moved by handoff where possible.
 
     Exit code 1: some pods stay on the node. They are listed with the reason.
     """

@@ -54,7 +54,10 @@ def explain(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Show which nodes accept a pod, why others reject it, and whether it may be moved."""
+    """Show which nodes accept a pod, and whether it may be moved.
+
+    For every other node, shows the scheduler plugin that rejects the pod, and the reason.
+    """
     if (pod is None) != all_pods:
         raise typer.BadParameter("expected either a pod or --all", param_hint="POD")
     if all_pods and policy:

@@ -43,7 +43,7 @@ def run(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Run the controller: watch the cluster, plan, and move pods until stopped.
+    """Run the controller: plan and move pods until stopped.
 
     SIGTERM stops it; the next start continues the migrations. SIGHUP, or a change of the policy
     file, reloads the policy; an invalid policy is rejected and the old one stays in use.

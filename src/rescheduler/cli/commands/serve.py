@@ -34,10 +34,11 @@ def serve(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Serve the scheduler extender and the webhook, so that new pods do not undo moves.
+    """Serve the scheduler extender and the admission webhook.
 
-    The extender answers kube-scheduler (filter, prioritize and bind). The admission webhook
-    steers the replacements of evicted pods to their target nodes. Both use HTTPS.
+    With them, new pods do not undo what was moved. The extender answers kube-scheduler (filter,
+    prioritize and bind). The webhook steers the replacement of an evicted pod to its target
+    node. Both use HTTPS.
     """
     import asyncio
 

@@ -84,7 +84,7 @@ def simulate(
         ),
     ] = None,
 ) -> None:
-    """Simulate a cluster in memory, with the rescheduler running, and show the results.
+    """Simulate a cluster in memory with the rescheduler running.
 
     No real cluster is changed. Controller, planner and migrations are the same code as in `run`.
     """
