@@ -14,7 +14,8 @@ from rescheduler.settings import Arguments, Options, Seconds, SecondsOrZero, Str
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+READMES = [ROOT / "README.md", ROOT / "README.zh.md"]
+PAGES = [*READMES, *sorted(DOCS.glob("*.md"))]
 
 
 def options_of(block: type[Options], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -67,3 +68,12 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
+
+
+def test_both_languages_name_the_same_commands_options_and_pages() -> None:
+    english, chinese = (readme.read_text() for readme in READMES)
+    for pattern in (r"`([^`\n]+)`", r"\]\(([^)]+\.(?:md|py|yaml))\)", r"(--[a-z-]+)"):
+        found = [set(re.findall(pattern, text)) for text in (english, chinese)]
+        own_link = {"README.md", "README.zh.md"}
+        assert found[0] - own_link == found[1] - own_link
+    assert english.count("\n## ") == chinese.count("\n## ")
