@@ -31,8 +31,8 @@ def quoted(value: object) -> str:
     return text if is_word else '"{}"'.format(text.replace('"', "'").replace("\n", " "))
 
 
-def log_to_stderr(level: int = logging.INFO) -> None:
+def log_to_stderr() -> None:
     """Write the log to standard error in this format."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(KeyValueFormatter())
-    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

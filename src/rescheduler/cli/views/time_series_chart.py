@@ -11,7 +11,7 @@ ASCII_LEVELS = " ._-=+*%#"
 HEIGHT = 3
 
 
-def chart(values: Sequence[float], width: int, console: Console, style: str = "cyan") -> Text:
+def chart(values: Sequence[float], width: int, console: Console) -> Text:
     """A column per value; the highest value fills the chart."""
     columns = squeezed(values, width)
     most = max(columns, default=0.0) or 1.0
@@ -23,7 +23,7 @@ def chart(values: Sequence[float], width: int, console: Console, style: str = "c
         "".join(levels[min(max(height - row * 8, 0), 8)] for height in heights)
         for row in reversed(range(HEIGHT))
     ]
-    return Text("\n".join(rows), style=style, no_wrap=True)
+    return Text("\n".join(rows), style="cyan", no_wrap=True)
 
 
 def squeezed(values: Sequence[float], width: int) -> list[float]:
