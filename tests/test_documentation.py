@@ -16,6 +16,8 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 READMES = [ROOT / "README.md", ROOT / "README.zh.md"]
 PAGES = [*READMES, *sorted(DOCS.glob("*.md"))]
+ALL_PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+PLACES_OF_FILES = ("src", "tests", "testcluster", "benchmarks", "examples", "deploy", "docs")
 
 
 def options_of(block: type[Options], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -77,3 +79,19 @@ def test_both_languages_name_the_same_commands_options_and_pages() -> None:
         own_link = {"README.md", "README.zh.md"}
         assert found[0] - own_link == found[1] - own_link
     assert english.count("\n## ") == chinese.count("\n## ")
+
+
+def files_of_the_project() -> set[str]:
+    paths = (path for place in PLACES_OF_FILES for path in (ROOT / place).rglob("*"))
+    return {str(path.relative_to(ROOT)) for path in paths if "__pycache__" not in path.parts}
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.name)
+def test_files_that_are_named_exist(page: Path) -> None:
+    """A path may be named from the root, from the package, or by its end."""
+    known = {f"/{path}" for path in files_of_the_project()}
+    for name in re.findall(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|j2|css|jsonl|go))`", page.read_text()):
+        assert any(path.endswith(f"/{name}") for path in known), f"{page.name} names {name}"
+    for name in re.findall(r"`((?:[\w.-]+/)+)`", page.read_text()):
+        folder = f"/{name.rstrip('/')}"
+        assert any(path.endswith(folder) for path in known), f"{page.name} names {name}"

@@ -17,7 +17,7 @@ Command = Callable[..., Result]
 
 COMMANDS = Path(rescheduler.cli.commands.__file__).parent
 CLUSTER = Path(__file__).parents[2] / "examples" / "uneven-cluster.yaml"
-HEAVY = ("aiohttp", "kubernetes", "msgspec", "numpy", "rich", "yaml")
+HEAVY = ("aiohttp", "jinja2", "kubernetes", "msgspec", "numpy", "rich", "yaml")
 
 
 def test_kubectl_runs_it_under_another_name() -> None:

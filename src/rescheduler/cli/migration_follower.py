@@ -21,7 +21,7 @@ from rescheduler.migration.migration_requests import request
 from rescheduler.migration.moving_pod import MARKED_POD, MovingPod
 from rescheduler.model.kinds import POD
 from rescheduler.model.objects import Page
-from rescheduler.model.tables.tables import ObjectTable
+from rescheduler.model.tables.object_table import ObjectTable
 from rescheduler.settings import MigrationOptions
 
 # A controller starts a Migration within moments. After this time the user should know that
