@@ -60,7 +60,7 @@ def test_the_table_names_nodes_that_accept_only_after_the_old_pod_is_deleted(
     result = command("explain", "cart-5d-1", "-s", cluster_file)
     assert "only after the old pod is deleted" in result.out
     assert "does not tolerate the node's taint reserved:NoSchedule" in " ".join(result.out.split())
-    assert "2 of 3 nodes accept the pod; rejected by TaintToleration 1." in result.out
+    assert "2 of 3 nodes accept the pod; rejected by TaintToleration (1)." in result.out
 
 
 def test_with_the_old_pod_in_place_its_anti_affinity_rejects_its_own_zone(

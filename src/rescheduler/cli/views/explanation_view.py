@@ -77,7 +77,7 @@ def summary(accepting: list[NodeVerdict], rejecting: list[NodeVerdict]) -> str:
     """How many nodes accept the pod, and how many each plugin rejects."""
     total = len(accepting) + len(rejecting)
     counts = Counter(verdict.plugin for verdict in rejecting).most_common()
-    plugins = ", ".join(f"{plugin} {count:,}" for plugin, count in counts)
+    plugins = ", ".join(f"{plugin} ({count:,})" for plugin, count in counts)
     return f"{len(accepting):,} of {total:,} nodes accept the pod" + (
         f"; rejected by {plugins}." if plugins else "."
     )
@@ -91,6 +91,6 @@ def show_acceptances(acceptances: Iterable[Acceptance], console: Console) -> Non
     table.add_column("Rejected by", overflow="fold")
     for acceptance in acceptances:
         counts = Counter(acceptance.why.values()).most_common(3)
-        plugins = ", ".join(f"{plugin} {count:,}" for plugin, count in counts)
+        plugins = ", ".join(f"{plugin} ({count:,})" for plugin, count in counts)
         table.add_row(acceptance.pod, f"{len(acceptance.fits):,}", plugins)
     console.print(table)

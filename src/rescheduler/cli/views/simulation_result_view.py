@@ -97,8 +97,8 @@ def moments(result: Result) -> Table:
     table.add_column("caused by")
     table.add_column("why")
     table.add_column("moments", justify="right")
-    for charged_to, why, count in moment_rows(result):
-        table.add_row(charged_to, why, count)
+    for row in moment_rows(result):
+        table.add_row(*row)
     return table
 
 
