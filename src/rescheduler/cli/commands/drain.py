@@ -52,7 +52,7 @@ def drain(
     if following.waits:
         console().print(f"node {node} is empty")
     else:
-        console().print(f"migrations created for all pods of node {node}")
+        console().print("to watch the migrations: kubectl get migrations --all-namespaces --watch")
 
 
 async def drain_node(
