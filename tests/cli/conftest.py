@@ -1,5 +1,6 @@
 """Fixtures for the tests of the command line."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from rescheduler.cli import run
+from rescheduler.cli.log_format import KeyValueFormatter
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import node, pod
@@ -23,6 +25,17 @@ class Result(NamedTuple):
     code: int
     out: str
     err: str
+
+
+@pytest.fixture(autouse=True)
+def log_of_one_test() -> Iterator[None]:
+    """Remove the log handler of a command: it writes to a stream that ends with its test."""
+    yield
+    root = logging.getLogger()
+    for handler in root.handlers[:]:
+        if isinstance(handler.formatter, KeyValueFormatter):
+            root.removeHandler(handler)
+            root.setLevel(logging.WARNING)
 
 
 @pytest.fixture
