@@ -13,6 +13,7 @@ from testcluster import TestCluster
 from testcluster.builders import namespace as namespace_object
 from testcluster.client import ApiError
 from testcluster.waiting import wait_until
+from tests.interrupts import interruptible
 from tests.migration.support import Corner
 
 FreshCluster = Callable[..., TestCluster]
@@ -130,7 +131,7 @@ def start(corner: Corner, tmp_path: Path) -> Iterator[Start]:
         kubeconfig = f"--kubeconfig={corner.cluster.kubeconfig}"
         with (tmp_path / "output").open("ab") as output:
             process = subprocess.Popen(
-                [program, *map(str, arguments), kubeconfig], stdout=output, stderr=output
+                interruptible(program, *arguments, kubeconfig), stdout=output, stderr=output
             )
         started.append(process)
         return process

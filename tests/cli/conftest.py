@@ -13,6 +13,7 @@ from rescheduler.cli import run
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import node, pod
+from tests.interrupts import interruptible
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -46,7 +47,7 @@ def start() -> Iterator[Start]:
         *arguments: str | Path, program: str = "rescheduler"
     ) -> "subprocess.Popen[bytes]":
         process = subprocess.Popen(
-            [Path(sys.executable).with_name(program), *map(str, arguments)],
+            interruptible(Path(sys.executable).with_name(program), *arguments),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -15,9 +15,11 @@ from testcluster.ports import pick_ports
 from testcluster.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent.parent
-# Starts a cluster, says what belongs to it, and waits to be ended.
+# Starts a cluster, says what belongs to it, and waits to be ended. Ctrl-C ends it even where
+# SIGINT is ignored, as in the background of a shell.
 OWNER = """
 import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from testcluster import TestCluster
 with TestCluster(controllers=False, scheduler=False) as cluster:
     print(cluster.layout.directory, *cluster.pids, flush=True)
