@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], timeout: float = 20.0, what: str = "") -> T:
+def wait_until(condition: Callable[[], T], timeout: float = 120.0, what: str = "") -> T:
     """The first answer of `condition` that counts as true; AssertionError after `timeout` seconds.
 
     The message has `what` was awaited and the last answer that was not good enough.

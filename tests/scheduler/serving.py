@@ -101,9 +101,9 @@ async def until_ready(side: Side, running: "asyncio.Task[None]") -> None:
             return False
 
     async with side.session(known=False) as session:
-        deadline = asyncio.get_running_loop().time() + 30
+        deadline = asyncio.get_running_loop().time() + 120
         while not await is_ready(session):
-            assert asyncio.get_running_loop().time() < deadline, "not ready within 30 s"
+            assert asyncio.get_running_loop().time() < deadline, "not ready within 120 s"
             await asyncio.sleep(0.02)
 
 
@@ -124,7 +124,7 @@ def wait_until_asked(corner: Corner) -> None:
         corner.outside.request("POST", f"{corner.path('pods')}?dryRun=All", probe)
         return times_asked(corner.cluster) > before
 
-    wait_until(is_asked, 30, "the webhook is asked")
+    wait_until(is_asked, what="the webhook is asked")
 
 
 def times_asked(cluster: TestCluster) -> int:

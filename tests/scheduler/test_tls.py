@@ -194,7 +194,7 @@ async def test_it_ends_soon_though_questions_are_on_their_way(
     monkeypatch.setattr(server, "READ_SECONDS", 3600.0)
     monkeypatch.setattr(server, "ENDING_SECONDS", 0.1)
     tls = ServingContext(Credentials(bundle.serving, bundle.trusted))
-    async with asyncio.timeout(30), served(tls) as port:
+    async with asyncio.timeout(120), served(tls) as port:
         answer, asking = await half_a_question(port, trusting(bundle.trusted, tmp_path))
         # Once this is answered, the other one is being read.
         assert await status_of(port, trusting(bundle.trusted, tmp_path)) == 200
@@ -207,7 +207,7 @@ async def test_a_body_that_never_ends_is_answered_with_the_reason(
 ) -> None:
     monkeypatch.setattr(server, "READ_SECONDS", 0.1)
     tls = ServingContext(Credentials(bundle.serving, bundle.trusted))
-    async with asyncio.timeout(30), served(tls) as port:
+    async with asyncio.timeout(120), served(tls) as port:
         answer, asking = await half_a_question(port, trusting(bundle.trusted, tmp_path))
         assert b" 408 " in await answer.readline()
         asking.close()
