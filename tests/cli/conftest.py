@@ -63,7 +63,7 @@ def start() -> Iterator[Start]:
 
 
 @pytest.fixture(scope="session")
-def quiet_cluster() -> Iterator[TestCluster]:
+def quiet_cluster(binary: Path) -> Iterator[TestCluster]:
     """A cluster in which nothing changes by itself, so that two looks at it are equal."""
     with TestCluster(controllers=False, scheduler=False, kwok=False) as cluster:
         secretive = pod(

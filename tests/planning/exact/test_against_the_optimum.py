@@ -23,6 +23,8 @@ from tests.planning.exact.optima import Found, found_before
 from tests.planning.exact.optimum import Optimum, solve
 from tests.planning.exact.puzzles import MOST_NODES, MOST_PODS, Puzzle, generate_puzzle
 
+pytestmark = pytest.mark.slow
+
 CLUSTERS = 40
 EXHAUSTIVE = os.environ.get("EXHAUSTIVE") == "1"
 PROCESSES = 2

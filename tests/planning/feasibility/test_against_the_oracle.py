@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,7 @@ MOST_SHOWN = 5
 
 
 @pytest.fixture(scope="module")
-def comparison() -> Comparison:
+def comparison(binary: Path) -> Comparison:
     if SEED is not None:
         return compare([int(SEED)])
     parts = [

@@ -20,6 +20,8 @@ from rescheduler.planning.plan import Mode, Plan
 from tests.planning.promise.replay import Replay, plan_of
 from tests.planning.promise.scenes import STRATEGIES, Scene, quiet_scenes
 
+pytestmark = pytest.mark.slow
+
 SCENES = 20_000 if os.environ.get("EXHAUSTIVE") == "1" else 2_000
 SCENES_PLANNED_TWICE = 84
 PROCESSES = 2
