@@ -11,9 +11,9 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-annotate
 
-# Tests that share a fixture of their module stay in one process. `WORKERS=1 make test` runs fewer.
+# How many processes run tests: `auto` is two per CPU (see tests/conftest.py).
 WORKERS ?= auto
-PYTEST_PARALLEL := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup
+PYTEST_PARALLEL := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 
@@ -48,10 +48,10 @@ demo: $(RUNTIME) ## plan for an example cluster, then simulate a morning of anot
 
 test: $(DEV) ## run all tests (the first run builds the test cluster, about 9 minutes on 2 cores)
 	@$(BIN)/python -m testcluster build
-	@$(PYTEST_PARALLEL) --durations=20
+	@$(PYTEST_PARALLEL) --numprocesses $(WORKERS) --durations=20
 
 test-fast: $(DEV) ## run the tests that need no cluster, except the slow ones
-	@$(PYTEST_PARALLEL) -m "not cluster and not slow"
+	@$(PYTEST_PARALLEL) --numprocesses logical -m "not cluster and not slow"
 
 test-exhaustive: $(DEV) ## compare ten times as many clusters with the scheduler's own code
 	@$(BIN)/python -m testcluster build

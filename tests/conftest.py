@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from rescheduler.migration.crd import CRD, NAME
@@ -33,6 +34,12 @@ MAX_WORKERS = 8
 numbers = count(1)
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
+# How long examples take says how busy the machine is.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("patient")
+
 failed = pytest.StashKey[bool]()
 last_lines = pytest.StashKey[list[str]]()
 
@@ -40,7 +47,9 @@ last_lines = pytest.StashKey[list[str]]()
 # ---------------------------------------------------------------- several processes at once
 
 
-def pytest_xdist_auto_num_workers() -> int:
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    if config.option.numprocesses == "logical":
+        return None
     return min(MAX_WORKERS, WORKERS_PER_CPU * (os.cpu_count() or 1))
 
 
@@ -57,19 +66,26 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what needs the cluster, and keep together what shares a fixture of its module."""
     for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        if "binary" in fixtures:
+        if "binary" in getattr(item, "fixturenames", ()):
             item.add_marker("cluster")
-        if any(is_of_module(item, name) for name in fixtures):
-            item.add_marker(pytest.mark.xdist_group(Path(item.path).stem))
+    if hasattr(config, "workerinput"):
+        items[:] = interleaved(items)
 
 
-def is_of_module(item: pytest.Item, fixture: str) -> bool:
-    """Whether a fixture is set up once for all tests of a module."""
-    found = item._fixtureinfo.name2fixturedefs.get(fixture)  # type: ignore[attr-defined]
-    return bool(found) and found[-1].scope == "module"
+def interleaved(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Tests that compute, spread evenly among those that wait for a cluster.
+
+    Workers take a file at a time, in the order of their first tests.
+    """
+    waiting = [item for item in items if item.get_closest_marker("cluster")]
+    computing = [item for item in items if not item.get_closest_marker("cluster")]
+    places = {
+        item: number / len(kind)
+        for kind in (waiting, computing)
+        for number, item in enumerate(kind)
+    }
+    return sorted(items, key=places.__getitem__)
 
 
 @pytest.hookimpl(wrapper=True)
