@@ -39,7 +39,7 @@ class Pods:
         assert found is not None
         return node_of(found)
 
-    def placed(self, name: str, timeout: float = 30) -> str:
+    def placed(self, name: str, timeout: float = 120) -> str:
         """The node of a pod, once it is scheduled."""
         return wait_until(lambda: self.node_of(name), timeout, f"{name} is scheduled")
 

@@ -101,9 +101,9 @@ async def until_ready(extender: RunningExtender, running: "asyncio.Task[None]") 
             return False
 
     async with extender.session(known=False) as session:
-        deadline = asyncio.get_running_loop().time() + 30
+        deadline = asyncio.get_running_loop().time() + 120
         while not await is_ready(session):
-            assert asyncio.get_running_loop().time() < deadline, "not ready within 30 s"
+            assert asyncio.get_running_loop().time() < deadline, "not ready within 120 s"
             await asyncio.sleep(0.02)
 
 
@@ -124,7 +124,7 @@ def wait_until_webhook_is_called(corner: Corner) -> None:
         corner.outside.request("POST", f"{corner.path('pods')}?dryRun=All", probe)
         return webhook_calls(corner.cluster) > before
 
-    wait_until(is_called, 30, "the webhook is called")
+    wait_until(is_called, what="the webhook is called")
 
 
 def webhook_calls(cluster: TestCluster) -> int:

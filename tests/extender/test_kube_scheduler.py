@@ -108,7 +108,7 @@ def deviation_with(corner: Corner, scheduler: str, group: str) -> float:
         name = f"{corner.namespace}/{group}-{number}"
         apply(corner.cluster, deployment(name, 50, cpu, memory, template=template))
         wanted = before + 50 * (number + 1)
-        wait_until(lambda: len(placed()) == wanted, 60, f"{wanted} pods are placed")  # noqa: B023
+        wait_until(lambda: len(placed()) == wanted, what=f"{wanted} pods are placed")  # noqa: B023
     pods = placed()
     loads = {name: 0.0 for name in corner.nodes if f"-{group}-" in name}
     for placed_pod in pods:

@@ -200,7 +200,7 @@ async def test_it_ends_soon_though_requests_are_being_read(
     monkeypatch.setattr(http_server, "READ_SECONDS", 3600.0)
     monkeypatch.setattr(http_server, "SHUTDOWN_SECONDS", 0.1)
     tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted))
-    async with asyncio.timeout(30), served(tls) as port:
+    async with asyncio.timeout(120), served(tls) as port:
         reader, writer = await half_a_request(port, trusting(bundle.trusted, tmp_path))
         # Once this is decoded, the other one is being read.
         assert await status_of(port, trusting(bundle.trusted, tmp_path)) == 200
@@ -213,7 +213,7 @@ async def test_a_body_that_never_ends_is_refused_with_the_reason(
 ) -> None:
     monkeypatch.setattr(http_server, "READ_SECONDS", 0.1)
     tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted))
-    async with asyncio.timeout(30), served(tls) as port:
+    async with asyncio.timeout(120), served(tls) as port:
         reader, writer = await half_a_request(port, trusting(bundle.trusted, tmp_path))
         assert b" 408 " in await reader.readline()
         writer.close()

@@ -116,13 +116,13 @@ async def test_fifty_pods_with_disks_of_a_zone_land_where_they_were_planned(
         *("run", "--policy", policy, "--serve", address, "--webhook-url", f"https://{address}"),
         *("--certificates-secret", f"{corner.namespace}/certificates"),
     )
-    wait_until(lambda: "Finished a round" in output(), 30, "it runs")
+    wait_until(lambda: "Finished a round" in output(), what="it runs")
     wait_until_webhook_is_called(corner)
     planned = {pod["metadata"]["name"]: next_in_zone(node_of(pod), nodes) for pod in pods}
     migrations = [
         corner.migrate(pod, planned[pod["metadata"]["name"]], mode="Evict") for pod in pods
     ]
-    statuses = await corner.finished(*migrations, timeout=120)
+    statuses = await corner.finished(*migrations)
     corner.outside.delete(f"{CONFIGURATIONS}/{CONFIGURATION_NAME}")
     outcomes = [(status["outcome"], status["steered"]) for status in statuses]
     assert outcomes == [("Landed", True)] * 50, statuses
@@ -282,7 +282,7 @@ async def test_two_replacements_of_one_workload_each_get_to_their_target(
             corner.migrate(old, target, mode="Evict")
             for old, target in zip(moved, targets, strict=True)
         ]
-        statuses = await corner.finished(*migrations, timeout=90)
+        statuses = await corner.finished(*migrations)
         await asyncio.to_thread(corner.wait_ready, "web", 4)
     outcomes = [(status["outcome"], status["steered"], status["newNode"]) for status in statuses]
     assert outcomes == [("Landed", True, target) for target in targets], statuses

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import chain
-from multiprocessing import get_context
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -20,10 +19,12 @@ from rescheduler.model.moves import Mode
 from rescheduler.planning.plan import Plan
 from tests.planning.promise.replay import Replay, plan_of
 from tests.planning.promise.scenes import STRATEGIES, Scene, quiet_scenes
+from tests.processes import PROCESSES, new_pool
+
+pytestmark = pytest.mark.slow
 
 SCENES = 20_000 if os.environ.get("EXHAUSTIVE") == "1" else 2_000
 SCENES_PLANNED_TWICE = 84
-PROCESSES = 2
 
 numbers = st.integers(0, 10**6)
 scenes = st.builds(
@@ -36,7 +37,7 @@ scenes = st.builds(
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ProcessPoolExecutor]:
-    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+    with new_pool() as pool:
         yield pool
 
 
