@@ -267,11 +267,11 @@ def test_what_is_in_flight_takes_room_in_both_places() -> None:
 def test_load_is_acted_on_after_as_many_rounds_as_asked_for() -> None:
     objects = [node("a"), node("b"), *replicas("web", "aaaaaa")]
     rules = policy("LoadBalancing", consecutiveRounds=3)
-    first = plan_for(objects, rules, PlanningContext(rounds_pressed={"a": 1}))
+    first = plan_for(objects, rules, PlanningContext(rounds_overloaded={"a": 1}))
     assert first.moves == ()
     assert first.overloaded == ("a",)
     assert "consecutiveRounds" in first.summary
-    assert plan_for(objects, rules, PlanningContext(rounds_pressed={"a": 3})).moves
+    assert plan_for(objects, rules, PlanningContext(rounds_overloaded={"a": 3})).moves
 
 
 # ---------------------------------------------------------------- all together

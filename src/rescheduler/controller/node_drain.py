@@ -21,7 +21,8 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.planning.plan import Blocked, Plan
 from rescheduler.planning.planner import make_plan
-from rescheduler.settings import NodeMaintenanceOptions, Policy, SecondsOrZero, StrategyName
+from rescheduler.planning.strategies import requested_strategies
+from rescheduler.settings import NodeMaintenanceOptions, Policy, SecondsOrZero
 
 MOST_TRIES = 3
 CORDON = {"spec": {"unschedulable": True}}
@@ -129,7 +130,7 @@ def for_a_person(policy: Policy) -> Policy:
     """The policy without what keeps rounds from doing too much: a person wants the node empty."""
     return msgspec.structs.replace(
         policy,
-        enabled_strategies=(StrategyName.NODE_MAINTENANCE,),
+        enabled_strategies=requested_strategies(),
         node_maintenance=NodeMaintenanceOptions(),
         max_moves_per_node=None,
         max_moves_per_namespace=None,

@@ -29,8 +29,9 @@ from rescheduler.planning.context import PlanningContext
 from rescheduler.planning.plan import Move, Plan
 from rescheduler.planning.plan_expiry import same_until
 from rescheduler.planning.planner import SEARCHING, make_plan
+from rescheduler.planning.strategies import cordons_nodes, is_requested
 from rescheduler.planning.strategies.strategy import Strategy
-from rescheduler.settings import Policy, StrategyName
+from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
 
@@ -159,7 +160,7 @@ class PlanningLoop:
             now=self._clock.now().timestamp(),
             history=past_moves(migrations),
             in_flight=moves_in_flight(migrations),
-            rounds_pressed={name: rounds + 1 for name, rounds in self._pressed.items()},
+            rounds_overloaded={name: rounds + 1 for name, rounds in self._pressed.items()},
         )
 
     def _plan(self, snapshot: Snapshot, circumstances: PlanningContext) -> Plan:
@@ -178,10 +179,10 @@ class PlanningLoop:
         are_ours = any(each.spec.strategy and not each.is_finished for each in migrations)
         wanted, left_alone = [], {}
         for move in first_wave(plan.moves):
-            maintenance = move.strategy == StrategyName.NODE_MAINTENANCE
+            was_requested = is_requested(move.strategy, self._strategies)
             if move.pod in under_way:
                 left_alone[move.pod] = "it is being moved already"
-            elif are_ours and not maintenance:
+            elif are_ours and not was_requested:
                 left_alone[move.pod] = "earlier moves are still under way"
             else:
                 wanted.append(move)
@@ -233,10 +234,8 @@ class PlanningLoop:
         """Cordon and uncordon what maintenance labels ask for."""
         if self._dry_run:
             return
-        options = self.policy.node_maintenance
-        label = options.maintenance_label
-        is_enabled = StrategyName.NODE_MAINTENANCE in self.policy.enabled_strategies
-        may_cordon = options.cordon and is_enabled
+        label = self.policy.node_maintenance.maintenance_label
+        may_cordon = cordons_nodes(self.policy, self._strategies)
         for name, node in self._watching.tables.nodes.by_key().items():
             patch = cordon_patch(node, label, may_cordon=may_cordon)
             if patch is None:

@@ -11,7 +11,7 @@ from rescheduler.model.quantities import EXPECTED as EXPECTED_QUANTITY
 from rescheduler.model.quantities import BadQuantity, Quantity, nanos
 from rescheduler.model.resources import is_counted
 from rescheduler.model.selectors import BadSelector, parse_selector
-from rescheduler.settings.policy import Arguments, Policy, StrategyName
+from rescheduler.settings.policy import EXPECTED_SHAPE, Arguments, Policy, StrategyName
 from rescheduler.settings.value_types import Amount, Options, Weight, custom_value
 
 Plugins = Mapping[str, type]
@@ -88,9 +88,8 @@ def _check_values(args: Any, keys: tuple[str, ...], kind: Any, path: str) -> Non
 
 def _check_shape(arguments: Arguments, path: str) -> None:
     shape, path = arguments.defragmentation.shape, step(step(path, "defragmentation"), "shape")
-    if not shape and StrategyName.DEFRAGMENTATION in arguments.enabled_strategies:
-        wanted = "what the pods ask for that Defragmentation is to make room for"
-        raise BadValue(InvalidValue(path, f"missing, expected {wanted}, such as {{cpu: '16'}}"))
+    if arguments.lacks_shape:
+        raise BadValue(InvalidValue(path, f"missing, expected {EXPECTED_SHAPE}"))
     for resource, quantity in shape.items():
         place = step(path, resource)
         if not is_counted(resource):

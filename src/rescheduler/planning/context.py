@@ -44,8 +44,8 @@ class PlanningContext:
     """In seconds since 1970. At the end of all time every pod is old and no move is recent."""
     history: tuple[PastMove, ...] = ()
     in_flight: tuple[MoveInFlight, ...] = ()
-    rounds_pressed: Mapping[str, int] | None = None
-    """In how many rounds in a row, this one included, each node's load was too high. None: nobody
+    rounds_overloaded: Mapping[str, int] | None = None
+    """In how many rounds in a row, this one included, each node was overloaded. None: nobody
     counts, because this is not one of many rounds."""
     seed: int = 0
     """Decides between equals."""

@@ -52,18 +52,18 @@ def explain(
     snapshot: Snapshot,
     policy: Policy,
     pod: int,
-    circumstances: PlanningContext = DEFAULT_CONTEXT,
+    context: PlanningContext = DEFAULT_CONTEXT,
     *,
     beside_old_pod: bool = False,
 ) -> Explanation:
     """What every node says to this pod; `accepted` is with the old pod gone, unless beside it."""
-    judge, movability = FeasibilityChecker(snapshot), Movability(snapshot, policy, circumstances)
+    checker, movability = FeasibilityChecker(snapshot), Movability(snapshot, policy, context)
     template = int(snapshot.pods.template[pod])
     source = int(snapshot.pods.node[pod])
-    beside = judge.refusals(template)
-    with nullcontext() if beside_old_pod or source < 0 else judge.without(pod):
-        asked = judge.refusals(template)
-        reasons = {int(node): judge.reason(template, int(node)) for node in np.flatnonzero(asked)}
+    beside = checker.refusals(template)
+    with nullcontext() if beside_old_pod or source < 0 else checker.without(pod):
+        asked = checker.refusals(template)
+        reasons = {int(node): checker.reason(template, int(node)) for node in np.flatnonzero(asked)}
     now, then = _loads(snapshot, template, source)
     blocker = movability.blocker(pod)
     return Explanation(
@@ -78,7 +78,7 @@ def explain(
                 node=name,
                 accepted=not asked[row],
                 accepted_beside_old_pod=not beside[row],
-                plugin=judge.rules[asked[row] - 1].name if asked[row] else "",
+                plugin=checker.plugins[asked[row] - 1].name if asked[row] else "",
                 reason=reasons.get(row, ""),
                 load_before=float(now[row]),
                 load_after=float(then[row]),
@@ -100,12 +100,12 @@ def _loads(snapshot: Snapshot, template: int, source: int) -> tuple[Floats, Floa
 
 def acceptances(snapshot: Snapshot, *, beside_old_pod: bool = False) -> Iterator[Acceptance]:
     """Where each bound, unfinished pod could run, pod by pod."""
-    judge = FeasibilityChecker(snapshot)
+    checker = FeasibilityChecker(snapshot)
     names = snapshot.nodes.names
-    plugins = [rule.name for rule in judge.rules]
+    plugins = [plugin.name for plugin in checker.plugins]
     for pod in np.flatnonzero(snapshot.pods.placed).tolist():
         template = int(snapshot.pods.template[pod])
-        refusals = judge.refusals(template) if beside_old_pod else judge.refusals_without(pod)
+        refusals = checker.refusals(template) if beside_old_pod else checker.refusals_without(pod)
         yield Acceptance(
             pod=snapshot.pods.keys[pod],
             fits=[names[node] for node in np.flatnonzero(refusals == 0)],

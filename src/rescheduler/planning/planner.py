@@ -1,6 +1,6 @@
 """Choose which pods to move, and in what order.
 
-All the planner may know is in the snapshot, the policy and the circumstances it is given; all it
+All the planner may know is in the snapshot, the policy and the context it is given; all it
 found out, including why it left a pod alone, is in the plan it returns.
 
 Every plan keeps one promise: stop after any of its moves, and no constraint is broken that was not
@@ -23,7 +23,6 @@ from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.safety_checks import failed_safety_check
 from rescheduler.planning.search.searches import find_steps
 from rescheduler.planning.search.steps import Step
-from rescheduler.planning.strategies.cost_optimization import CostOptimization
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.settings import Policy
 
@@ -34,7 +33,7 @@ SEARCHING = 0.6
 def make_plan(
     snapshot: Snapshot,
     policy: Policy,
-    circumstances: PlanningContext = DEFAULT_CONTEXT,
+    context: PlanningContext = DEFAULT_CONTEXT,
     strategies: Mapping[str, type[Strategy]] = {},
     out_of_time: Callable[[], bool] = lambda: False,
 ) -> Plan:
@@ -43,33 +42,30 @@ def make_plan(
     `strategies` are those of other people. `out_of_time` is asked now and then: once it says yes,
     the best plan found so far is returned.
     """
-    problem = Problem(snapshot, policy, circumstances, strategies)
+    problem = Problem(snapshot, policy, context, strategies)
     stop = failed_safety_check(snapshot, policy)
     if stop is not None:
         return _nothing(problem, stop)
     if not problem.objective.strategies:
-        return _nothing(problem, f"Nothing to move: {_why_at_rest(problem)}.")
+        return _nothing(problem, f"Nothing to move: {_idle_reason(problem)}.")
     steps = find_steps(problem, out_of_time)
     if not steps and out_of_time():
         seconds = policy.planning_timeout_seconds
         return _nothing(problem, f"Nothing found within planningTimeout ({seconds:g} s).")
-    if steps and not _saves_enough(problem, steps):
-        others = tuple(each for each in policy.enabled_strategies if each != CostOptimization.name)
-        rest = msgspec.structs.replace(policy, enabled_strategies=others)
-        return make_plan(snapshot, rest, circumstances, strategies, out_of_time)
+    not_worth_it = _not_worth_it(problem, steps) if steps else None
+    if not_worth_it is not None:
+        names = tuple(name for name in policy.enabled_strategies if name != not_worth_it.name)
+        rest = msgspec.structs.replace(policy, enabled_strategies=names)
+        return make_plan(snapshot, rest, context, strategies, out_of_time)
     return _plan(problem, steps)
 
 
-def _saves_enough(problem: Problem, steps: Sequence[Step]) -> bool:
-    """Whether the nodes that become free are worth it, if money is what this is about."""
-    packing = problem.objective.find(CostOptimization.name)
-    least = problem.policy.cost_optimization.minimum_savings
-    if not isinstance(packing, CostOptimization) or least <= 0:
-        return True
+def _not_worth_it(problem: Problem, steps: Sequence[Step]) -> Strategy | None:
+    """A strategy that gains too little by these steps."""
     movable = problem.movable_on.copy()
     np.subtract.at(movable, [step.source for step in steps], 1)
     np.add.at(movable, [step.target for step in steps], 1)
-    return packing.saved(problem.movable_on, movable, len(steps)) >= least
+    return problem.objective.not_worth_it(movable, len(steps))
 
 
 def _plan(problem: Problem, steps: Sequence[Step]) -> Plan:
@@ -116,10 +112,10 @@ def _assessment(problem: Problem, steps: Sequence[Step], objective: float) -> As
     return assess(problem.load, used, in_use, objective)
 
 
-def _why_at_rest(problem: Problem) -> str:
+def _idle_reason(problem: Problem) -> str:
     if not len(problem.snapshot.nodes):
         return "the cluster has no nodes"
-    return problem.objective.why_at_rest()
+    return problem.objective.idle_reasons()
 
 
 def _summary(problem: Problem, steps: Sequence[Step], blocked: tuple[Blocked, ...]) -> str:

@@ -150,6 +150,11 @@ class CostOptimizationOptions(Options, frozen=True):
     the same. A node of price 0 is never worth freeing."""
 
 
+EXPECTED_SHAPE = (
+    "what the pods ask for that Defragmentation is to make room for, such as {cpu: '16'}"
+)
+
+
 class DefragmentationOptions(Options, frozen=True):
     """What there should be room for."""
 
@@ -272,6 +277,12 @@ class Arguments(Options, frozen=True):
     constraint_repair: ConstraintRepairOptions = ConstraintRepairOptions()
     cost_optimization: CostOptimizationOptions = CostOptimizationOptions()
     defragmentation: DefragmentationOptions = DefragmentationOptions()
+
+    @property
+    def lacks_shape(self) -> bool:
+        """Whether a strategy is enabled that has to know for which shape to make room."""
+        enabled = StrategyName.DEFRAGMENTATION in self.enabled_strategies
+        return enabled and not self.defragmentation.shape
 
 
 class Policy(Arguments, frozen=True):

@@ -41,7 +41,7 @@ class OurAnswers:
             for number in set(numbers) - {0}:
                 node = numbers.index(number)
                 if not self.judge.reason(template, node).strip():
-                    yield f"{self.judge.rules[number - 1].name}: template {template}, node {node}"
+                    yield f"{self.judge.plugins[number - 1].name}: template {template}, node {node}"
 
     def _refusals(self, pod: int, with_old_pod: bool) -> Refusals:
         if with_old_pod:
@@ -54,5 +54,5 @@ class OurAnswers:
             if number == 0:
                 fits.add(name)
             else:
-                refused_by[name] = self.judge.rules[number - 1].name
+                refused_by[name] = self.judge.plugins[number - 1].name
         return Verdict(frozenset(fits), refused_by)

@@ -63,7 +63,7 @@ class FeasibilityChecker:
         self.spread = PodTopologySpread(self.view, affinity, taints)
         self.neighbours = InterPodAffinity(self.view)
         features = NodeDeclaredFeatures(self.view)
-        self.rules: tuple[FilterPlugin, ...] = (
+        self.plugins: tuple[FilterPlugin, ...] = (
             unschedulable,
             taints,
             affinity,
@@ -242,7 +242,7 @@ class FeasibilityChecker:
         """Why a new pod of this template may not run on the node, in a sentence."""
         number = int(self.refusals(template)[node])
         assert number, "asked why of a node that is not refused"
-        return self.rules[number - 1].reason(template, node)
+        return self.plugins[number - 1].reason(template, node)
 
     def node_of(self, pod: int) -> int:
         """Where the pod is at the moment."""
@@ -279,7 +279,7 @@ class FeasibilityChecker:
         self._forget_affected_by(int(self.snapshot.pods.template[pod]))
 
     def _numbered(self, *rules: FilterPlugin) -> tuple[tuple[int, FilterPlugin], ...]:
-        return tuple((self.rules.index(rule) + 1, rule) for rule in rules)
+        return tuple((self.plugins.index(rule) + 1, rule) for rule in rules)
 
     def _ask(self, rules: tuple[tuple[int, FilterPlugin], ...], template: int) -> Refusals | None:
         """The number of the first of these rules to refuse each node; None if none refuses any."""

@@ -32,10 +32,10 @@ class Arrivals:
         self._look_around()
 
     def _typical_demand(self) -> Floats:
-        cells, demand = self._problem.cells, self._problem.load.demand
-        if not len(cells):
+        groups, demand = self._problem.groups, self._problem.load.demand
+        if not len(groups):
             return np.zeros(len(demand))
-        return np.asarray(demand[:, cells.template] @ cells.count / cells.count.sum())
+        return np.asarray(demand[:, groups.template] @ groups.count / groups.count.sum())
 
     def _look_around(self) -> None:
         """Choose the nodes that a typical pod would do best on, and start anew with them."""
@@ -68,10 +68,10 @@ class Arrivals:
 
     def _refused(self, template: int) -> Bools:
         """Where rules other than room refuse it; what its own going changes is not known here."""
-        judge = self._problem.judge
-        if not judge.minding[template] or self._problem.mode(template) == Mode.EVICT:
-            return self._problem.refused_for_good(template)
-        closed = judge.closed(template)
+        checker = self._problem.checker
+        if not checker.minding[template] or self._problem.mode(template) == Mode.EVICT:
+            return self._problem.pods.always_refused(template)
+        closed = checker.closed(template)
         takes_none = ~self._problem.load.takes_pods
         return takes_none if closed is None else closed | takes_none
 
@@ -98,9 +98,9 @@ class Arrivals:
         if self._moves % _LOOK_AROUND_EVERY == 0:
             self._look_around()
             return
-        for affected in self._problem.judge.affected_by(template):
+        for affected in self._problem.checker.affected_by(template):
             self._forget(affected)
-        if self._problem.judge.minding[template]:
+        if self._problem.checker.minding[template]:
             self._forget(template)
         for node in nodes:
             if self._column_of[node] >= 0:

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
-from rescheduler.planning.problem.pod_term import PodTerm
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.ordering import Order
 from rescheduler.planning.search.placement import Placement
@@ -21,10 +20,10 @@ class BestPlan:
     """Takes offers from searches and keeps the best."""
 
     def __init__(self, problem: Problem, steps: Sequence[Step]) -> None:
-        judge = FeasibilityChecker(problem.snapshot)
+        checker = FeasibilityChecker(problem.snapshot)
         self._problem = problem
-        self._order = Order(problem, judge)
-        self._scratch = Placement(problem, judge)
+        self._order = Order(problem, checker)
+        self._scratch = Placement(problem, checker)
         self._turned_down: Counter[tuple[int, float]] = Counter()
         self._most_by_terms = sum(term.total() for term in problem.pod_terms)
         self.steps = whole_groups(problem, self._order, steps)
@@ -52,22 +51,9 @@ class BestPlan:
         self._scratch.go(steps)
         self._scratch.occupancy.total()
         value = self._scratch.value()
-        if self._problem.repairs:
-            value += self._problem.still_broken(self._scratch.judge)
+        for violation_term in self._problem.violation_terms:
+            value += violation_term.remaining_cost(self._scratch.checker)
         self._scratch.rewind(0)
-        return value + sum(_change(term, self._problem, steps) for term in self._problem.pod_terms)
-
-
-def _change(term: PodTerm, problem: Problem, steps: Sequence[Step]) -> float:
-    """By how much these steps raise what strategies want of single pods."""
-    change = 0.0
-    template_of = problem.snapshot.pods.template
-    for pod, source, target in steps:
-        template = int(template_of[pod])
-        cost = term.arrival(template, source)
-        change += 0.0 if cost is None else float(cost[target])
-        change -= term.relief(template, source)
-        term.follow(template, source, target)
-    for pod, source, target in reversed(steps):
-        term.follow(int(template_of[pod]), target, source)
-    return change
+        template_of = self._problem.snapshot.pods.template
+        moves = [(int(template_of[pod]), source, target) for pod, source, target in steps]
+        return value + sum(term.change(moves) for term in self._problem.pod_terms)

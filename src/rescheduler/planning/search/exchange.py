@@ -37,11 +37,11 @@ class Exchange:
     """Improves a placement, turn by turn."""
 
     def __init__(
-        self, placement: Placement, champion: BestPlan, seed: int, out_of_time: Callable[[], bool]
+        self, placement: Placement, best_plan: BestPlan, seed: int, out_of_time: Callable[[], bool]
     ) -> None:
         self._problem = placement.problem
         self._placement = placement
-        self._champion = champion
+        self._best_plan = best_plan
         self._neighbourhood = Neighbourhood(placement)
         self._random = np.random.default_rng(seed)
         self._out_of_time = out_of_time
@@ -57,7 +57,7 @@ class Exchange:
         while self._turn < turns and not self._out_of_time():
             self._start_phase()
             self._run_phase(turns)
-        self._champion.offer(self._placement)
+        self._best_plan.offer(self._placement)
 
     def _start_phase(self) -> None:
         """Set the price anew, and how turns are taken: in every phase a little differently."""
@@ -71,7 +71,7 @@ class Exchange:
         if beginning != _GO_ON:
             self._placement.rewind(0)
         if beginning == _FROM_BEST:
-            self._placement.go(self._champion.steps)
+            self._placement.go(self._best_plan.steps)
         self._placement.occupancy.total()
         self._neighbourhood.rebuild(self._factor, nudge)
         self._refused.clear()
@@ -97,7 +97,7 @@ class Exchange:
         return max(1.0, self._factor * _CHEAPER)
 
     def _typical_gain(self) -> float:
-        gained = self._problem.start_value - self._champion.value
+        gained = self._problem.start_value - self._best_plan.value
         return max(gained, 0.0) / max(self._problem.max_moves, 1)
 
     def _run_phase(self, turns: int) -> None:
@@ -117,7 +117,7 @@ class Exchange:
         for change in self._neighbourhood.best(_CONSIDERED, self._random):
             if first and change.delta > 0:
                 # It goes uphill from here.
-                self._champion.offer(self._placement)
+                self._best_plan.offer(self._placement)
             first = False
             if change.shifts not in self._refused:
                 if self._placement.accepts(change.shifts):

@@ -1,8 +1,8 @@
 """Every move and every swap there is, and what each would change.
 
 A swap changes two nodes, and what it does to one does not depend on the other: a pod of some
-template goes, a pod of some other comes. So for every cell and every template that could come in
-its place one number is kept, and the best swap of a cell is found by adding two rows. After a
+template goes, a pod of some other comes. So for every group and every template that could come in
+its place one number is kept, and the best swap of a group is found by adding two rows. After a
 change only the rows of two nodes are made anew. A move is the same with nothing in exchange.
 """
 
@@ -38,7 +38,7 @@ class Neighbourhood:
     def __init__(self, placement: Placement) -> None:
         self._placement = placement
         self._problem = placement.problem
-        templates = np.unique(self._problem.cells.template)
+        templates = np.unique(self._problem.groups.template)
         self._templates: Ints = templates
         self._number: Ints = np.full(len(self._problem.snapshot.templates), -1, np.int32)
         self._number[templates] = np.arange(len(templates))
@@ -46,9 +46,9 @@ class Neighbourhood:
         self._prices: Floats = self._problem.move_prices[templates]
         conflicts = placement.conflicts
         self._conflict_row = conflicts.row_of[templates]
-        self._refused = self._problem.never(templates)
+        self._refused = self._problem.pods.refused_masks(templates)
         count, nodes = len(templates), len(placement.now)
-        # Cells come and go; a row is reserved for each that exists.
+        # Groups come and go; a row is reserved for each that exists.
         self._row_of: dict[tuple[int, int], int] = {}
         self._rows_of_template: list[list[int]] = [[] for _ in range(count)]
         self._rows_of_node: list[list[int]] = [[] for _ in range(nodes)]
@@ -83,7 +83,7 @@ class Neighbourhood:
         """Look at everything anew, with this price for moves and this weight for guidance."""
         self._factor, self._nudge = price_factor, nudge
         for node in range(len(self._rows_of_node)):
-            self._list_cells(node)
+            self._list_groups(node)
         for node in range(len(self._rows_of_node)):
             self._look_at(node)
         for number in range(len(self._templates)):
@@ -98,7 +98,7 @@ class Neighbourhood:
         """Pods came to these nodes or left them."""
         touched: set[int] = set()
         for node in nodes:
-            touched.update(self._list_cells(node))
+            touched.update(self._list_groups(node))
             self._look_at(node)
         for node in nodes:
             self._follow_arrivals(node)
@@ -111,10 +111,10 @@ class Neighbourhood:
         if rows:
             self._pair(sorted(rows))
 
-    # ------------------------------------------------------------ which cells there are
+    # ------------------------------------------------------------ which groups there are
 
-    def _list_cells(self, node: int) -> set[int]:
-        """Give rows to new cells of the node and take those of gone ones; whose they are."""
+    def _list_groups(self, node: int) -> set[int]:
+        """Give rows to new groups of the node and take those of gone ones; whose they are."""
         now = self._placement.now[node]
         gone = [
             row
@@ -246,9 +246,8 @@ class Neighbourhood:
         saved = np.where(surplus, self._prices[numbers] * self._factor, 0.0)
         if placement.allowances.used_up[node]:
             saved[~surplus] = -np.inf
-        if self._problem.repairs:
-            saved = saved + placement.relief(templates, np.full(len(templates), node, np.int32))
-        return saved
+        here = np.full(len(templates), node, np.int32)
+        return np.asarray(saved + placement.gains_of_leaving(templates, here))
 
     # ------------------------------------------------------------ what goes with what
 

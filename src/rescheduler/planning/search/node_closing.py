@@ -18,7 +18,7 @@ from rescheduler.planning.search.best_plan import BestPlan
 from rescheduler.planning.search.placement import Placement
 from rescheduler.planning.search.shadow_prices import shadow_prices
 from rescheduler.planning.search.unplaced_pods import UnplacedPods
-from rescheduler.planning.strategies.cost_optimization import CostOptimization
+from rescheduler.planning.strategies.strategy import NodePrices
 
 # How many others may make room in a trial.
 _TRIES = 60
@@ -26,7 +26,7 @@ _TRIES = 60
 _HEAT = 0.02
 # Plans of so few moves are brought into order at once; longer ones only at the end.
 _FEW_MOVES = 40
-# With so few cells, trials start again after so many, from the best plan so often.
+# With so few groups, trials start again after so many, from the best plan so often.
 _SMALL, _TRIALS_PER_START, _FROM_BEST = 500, 8, 0.3
 # Then so many nodes may be closed at once, whatever that costs at first.
 _MOST_AT_ONCE, _ANYTHING_GOES = 6, 1e3
@@ -45,15 +45,17 @@ class NodeClosing:
     def __init__(
         self,
         placement: Placement,
-        champion: BestPlan,
-        strategy: CostOptimization,
+        best_plan: BestPlan,
+        node_prices: NodePrices,
         seed: int,
         out_of_time: Callable[[], bool],
     ) -> None:
         self._placement = placement
         self._problem: Problem = placement.problem
-        self._champion = champion
-        self._strategy = strategy
+        self._best_plan = best_plan
+        self._prices = node_prices.prices
+        self._kept_in_use = node_prices.kept_in_use
+        self._move_price = node_prices.move_price
         self._random = np.random.default_rng(seed)
         self._out_of_time = out_of_time
         self._closing: Bools = np.zeros(len(placement.now), bool)
@@ -62,17 +64,17 @@ class NodeClosing:
         movable_used = self._movable_used()
         self._fixed: Floats = self._problem.load.used - movable_used
         room = np.maximum(self._problem.load.allocatable - self._fixed, 0.0)
-        self._shadow = shadow_prices(room, strategy.prices, movable_used.sum(axis=1))
+        self._shadow = shadow_prices(room, node_prices.prices, movable_used.sum(axis=1))
         self._worth: Floats = self._shadow @ room
         size = self._shadow @ self._problem.load.demand
         self._bank = UnplacedPods(placement, size, self._available, self._random)
         self._value = placement.value()
 
     def _movable_used(self) -> Floats:
-        cells, demand = self._problem.cells, self._problem.load.demand
+        groups, demand = self._problem.groups, self._problem.load.demand
         nodes = len(self._placement.now)
-        amounts = cells.count * demand[:, cells.template]
-        return np.array([np.bincount(cells.node, weights=row, minlength=nodes) for row in amounts])
+        amounts = groups.count * demand[:, groups.template]
+        return np.array([np.bincount(groups.node, weights=row, minlength=nodes) for row in amounts])
 
     def run(self, trials: int) -> None:
         """Try so often, offering what is good on the way."""
@@ -87,14 +89,14 @@ class NodeClosing:
             self._admit_some()
             count = int(self._random.choice([1, 2, 3], p=[0.6, 0.25, 0.15]))
             self._try(self._nodes_to_close(count), tries=_TRIES, heat=1.0 - trial / trials)
-        self._champion.offer(self._placement)
+        self._best_plan.offer(self._placement)
 
     # ------------------------------------------------------------ few nodes: one by one
 
     def _freeable(self) -> list[int]:
         """Nodes that could be freed within the limit, if it were only for them."""
         movable = self._problem.movable_on
-        may_go = (movable > 0) & (movable <= self._problem.max_moves) & ~self._strategy.anchored
+        may_go = (movable > 0) & (movable <= self._problem.max_moves) & ~self._kept_in_use
         return [int(node) for node in np.flatnonzero(may_go)]
 
     def _try_all(self, most: int) -> int:
@@ -102,7 +104,7 @@ class NodeClosing:
         tried = 0
         for saving, closed, opened in self._sets():
             value = self._problem.start_value - saving
-            if value >= self._champion.value or tried >= most or self._out_of_time():
+            if value >= self._best_plan.value or tried >= most or self._out_of_time():
                 break
             for _ in range(_ATTEMPTS):
                 tried += 1
@@ -111,18 +113,18 @@ class NodeClosing:
                 self._opening[:] = False
                 self._opening[list(opened)] = True
                 self._try(list(closed), tries=_TRIES, heat=0.0)
-                if self._champion.value <= value + _NEAR:
+                if self._best_plan.value <= value + _NEAR:
                     break
         self._placement.rewind(0)
-        self._placement.go(self._champion.steps)
+        self._placement.go(self._best_plan.steps)
         self._value = self._placement.value()
         return tried
 
     def _sets(self) -> list[tuple[float, tuple[int, ...], tuple[int, ...]]]:
         """Nodes to close and to open instead, and what that saves, the most first."""
-        prices, movable = self._strategy.prices, self._problem.movable_on
+        prices, movable = self._prices, self._problem.movable_on
         nodes = self._freeable()
-        start_in_use = (movable > 0) | self._strategy.anchored
+        start_in_use = (movable > 0) | self._kept_in_use
         empty = np.flatnonzero(self._problem.load.takes_pods & ~start_in_use)
         bargains = empty[np.argsort((prices - self._worth)[empty])][:_BARGAINS].tolist()
         found: list[tuple[float, tuple[int, ...], tuple[int, ...]]] = []
@@ -130,21 +132,21 @@ class NodeClosing:
             for closed in combinations(nodes, size):
                 moves = int(movable[list(closed)].sum())
                 if moves <= self._problem.max_moves:
-                    saving = float(prices[list(closed)].sum()) - self._strategy.move_price * moves
+                    saving = float(prices[list(closed)].sum()) - self._move_price * moves
                     found.append((saving, closed, ()))
                     found += [(saving - float(prices[e]), closed, (e,)) for e in bargains]
         return sorted(found, key=lambda each: -each[0])
 
     @property
     def _is_small(self) -> bool:
-        return len(self._problem.cells) <= _SMALL
+        return len(self._problem.groups) <= _SMALL
 
     def _start_again(self) -> None:
         """From the start or from the best plan so far: what was closed first decides much."""
-        self._champion.offer(self._placement)
+        self._best_plan.offer(self._placement)
         self._placement.rewind(0)
         if self._random.random() < _FROM_BEST:
-            self._placement.go(self._champion.steps)
+            self._placement.go(self._best_plan.steps)
         self._value = self._placement.value()
         self._admit_some()
         count = int(self._random.integers(1, _MOST_AT_ONCE))
@@ -155,15 +157,15 @@ class NodeClosing:
         self._opening[:] = False
         nodes = np.flatnonzero(self._problem.load.takes_pods & ~self._in_use())
         if len(nodes) and self._random.random() < _OPENING:
-            bargain = _normal(self._worth[nodes] - self._strategy.prices[nodes])
+            bargain = _normal(self._worth[nodes] - self._prices[nodes])
             bargain += self._random.gumbel(scale=0.5, size=len(nodes))
             self._opening[nodes[bargain.argmax()]] = True
 
     def _sweep(self) -> None:
         """Close what can be closed without much ado, the worst bargains first."""
-        score = self._strategy.prices - self._worth
+        score = self._prices - self._worth
         if self._is_limited:
-            score = self._strategy.prices / np.maximum(self._problem.movable_on, 1)
+            score = self._prices / np.maximum(self._problem.movable_on, 1)
         for node in np.argsort(-score).tolist():
             if self._out_of_time():
                 break
@@ -187,18 +189,18 @@ class NodeClosing:
             return
         self._value = value
         if self._placement.moves <= _FEW_MOVES:
-            self._champion.offer(self._placement)
+            self._best_plan.offer(self._placement)
 
     def _may_close(self) -> Bools:
         """Nodes in use whose pods may all go, as far as the limit is concerned."""
         movable = self._placement.occupancy.movable
         left = self._problem.max_moves - self._placement.moves
-        may_go = (movable > 0) & ~self._strategy.anchored
+        may_go = (movable > 0) & ~self._kept_in_use
         return np.asarray(may_go & (movable - self._surplus_on() <= left))
 
     def _nodes_to_close(self, count: int) -> list[int]:
         """Nodes that cost more than their room is worth, or that are nearly empty, by chance."""
-        prices, candidates = self._strategy.prices, np.flatnonzero(self._may_close())
+        prices, candidates = self._prices, np.flatnonzero(self._may_close())
         if not len(candidates):
             return []
         held = self._shadow @ (self._placement.occupancy.used - self._fixed)[:, candidates]
@@ -222,7 +224,7 @@ class NodeClosing:
         self._bank.empty(node)
 
     def _in_use(self) -> Bools:
-        return np.asarray((self._placement.occupancy.movable > 0) | self._strategy.anchored)
+        return np.asarray((self._placement.occupancy.movable > 0) | self._kept_in_use)
 
     def _available(self) -> Bools:
         """Nodes that pods of the bank may come to."""
@@ -236,7 +238,7 @@ class NodeClosing:
             nodes = self._bank.fitting(template, load.takes_pods & (occupancy.movable == 0))
             if not len(nodes):
                 return False
-            bargain = self._strategy.prices[nodes] - 0.5 * self._worth[nodes]
+            bargain = self._prices[nodes] - 0.5 * self._worth[nodes]
             cheapest = int(nodes[bargain.argmin()])
             self._closing[cheapest] = False
             if not self._bank.insert(template, cheapest):

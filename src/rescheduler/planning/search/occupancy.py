@@ -41,7 +41,7 @@ class Occupancy:
 
     def total(self) -> float:
         """What all nodes cost together, all looked at anew."""
-        self.objective.follow(self.used)
+        self.objective.update(self.used)
         self._costs = self.objective.costs(self.used, self.movable)
         self._unpaid.clear()
         return float(self._costs.sum())

@@ -22,11 +22,11 @@ _TARGETS_TRIED = 5
 
 
 class Order:
-    """Finds out which steps can be made, on a judge whose pods are where they are at the start."""
+    """Finds out which steps can be carried out, on a checker with the pods as at the start."""
 
-    def __init__(self, problem: Problem, judge: FeasibilityChecker) -> None:
+    def __init__(self, problem: Problem, checker: FeasibilityChecker) -> None:
         self._problem = problem
-        self._judge = judge
+        self._checker = checker
         self._demand = problem.load.demand
         self._free: Floats = problem.load.allocatable - problem.load.used
         self._template_of = problem.snapshot.pods.template
@@ -90,16 +90,16 @@ class Order:
     def _make(self, step: Step) -> bool:
         demand = self._demand[:, int(self._template_of[step.pod])]
         room = np.maximum(self._free[:, step.target], 0.0)
-        if (demand > room).any() or not self._problem.accepts(self._judge, step.pod, step.target):
+        if (demand > room).any() or not self._problem.accepts(self._checker, step.pod, step.target):
             return False
-        self._judge.place(step.pod, step.source, step.target)
+        self._checker.place(step.pod, step.source, step.target)
         self._free[:, step.source] += demand
         self._free[:, step.target] -= demand
         return True
 
     def _take_back(self, step: Step) -> None:
         demand = self._demand[:, int(self._template_of[step.pod])]
-        self._judge.place(step.pod, step.target, step.source)
+        self._checker.place(step.pod, step.target, step.source)
         self._free[:, step.source] -= demand
         self._free[:, step.target] += demand
 
@@ -110,7 +110,7 @@ def waves(problem: Problem, steps: Iterable[Step]) -> list[int]:
     A step opens a new wave if it needs room that an earlier one of its wave leaves behind, or if
     the two concern the same neighbours.
     """
-    judge, demand = problem.judge, problem.load.demand
+    checker, demand = problem.checker, problem.load.demand
     free = problem.load.allocatable - problem.load.used
     # What is free while every old pod of the wave is still there.
     surging = free.copy()
@@ -121,8 +121,8 @@ def waves(problem: Problem, steps: Iterable[Step]) -> list[int]:
     for pod, source, target in steps:
         template = int(problem.snapshot.pods.template[pod])
         needed = demand[:, template]
-        minds = bool(judge.minding[template])
-        concerned = {*judge.affected_by(template), *([template] if minds else [])}
+        minds = bool(checker.minding[template])
+        concerned = {*checker.affected_by(template), *([template] if minds else [])}
         if (
             (needed > np.maximum(surging[:, target], 0.0)).any()
             or (minds and target in left_in_wave)

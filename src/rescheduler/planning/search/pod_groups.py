@@ -50,7 +50,7 @@ def _torn_apart(
     for step in wanted:
         if step.pod not in moving and step.pod in groups:
             staying[groups[step.pod]] += 1
-    leaving = problem.must_be_left
+    leaving = problem.nodes_to_empty
     for pod, group in groups.items():
         if pod not in moving and leaving[problem.snapshot.pods.node[pod]]:
             staying[group] += 1

@@ -91,7 +91,7 @@ class UnplacedPods:
         """Nodes of these that would take a pod of the template as they are."""
         placement = self._placement
         occupancy = placement.occupancy
-        fits = among & ~self._problem.never(np.array([template]))[0]
+        fits = among & ~self._problem.pods.refused_masks(np.array([template]))[0]
         for amount, free in zip(
             self._problem.load.demand[:, template], occupancy.free, strict=True
         ):
@@ -99,8 +99,8 @@ class UnplacedPods:
                 fits &= free >= amount
         row = placement.conflicts.row_of[template]
         fits &= placement.conflicts.counts[row] == 0
-        if self._placement.judge.beyond_nodes[template]:
-            closed = self._placement.judge.closed(template)
+        if self._placement.checker.beyond_nodes[template]:
+            closed = self._placement.checker.closed(template)
             if closed is not None:
                 fits &= ~closed
         return np.flatnonzero(fits)
@@ -131,11 +131,11 @@ class UnplacedPods:
         Best of one that can go elsewhere at once; otherwise only of a smaller one, so that the bank
         shrinks in any case.
         """
-        cells = self._replaceable(template)
-        if not len(cells):
+        groups = self._replaceable(template)
+        if not len(groups):
             return None
-        nodes, templates = self._placement.nodes[cells], self._placement.templates[cells]
-        size = self._size[templates] * (1.0 + 0.1 * self._random.random(len(cells)))
+        nodes, templates = self._placement.nodes[groups], self._placement.templates[groups]
+        size = self._size[templates] * (1.0 + 0.1 * self._random.random(len(groups)))
         order = np.argsort(size)
         smallest = order[:_LOOKED_AT]
         by_chance = self._random.permutation(order[_LOOKED_AT:])[:_LOOKED_AT]
@@ -152,11 +152,11 @@ class UnplacedPods:
         return None
 
     def _replaceable(self, template: int) -> npt.NDArray[np.int64]:
-        """Cells on open nodes of which one pod less would be room enough."""
+        """Groups on open nodes of which one pod less would be room enough."""
         placement, demand = self._placement, self._problem.load.demand
         free, nodes, templates = placement.occupancy.free, placement.nodes, placement.templates
         good = self._available()[nodes] & (templates != template)
-        good &= ~self._problem.never(np.array([template]))[0][nodes]
+        good &= ~self._problem.pods.refused_masks(np.array([template]))[0][nodes]
         for row, amount in enumerate(demand[:, template]):
             if amount > 0:
                 good &= free[row][nodes] + demand[row][templates] >= amount

@@ -40,7 +40,7 @@ def fit_error_message(judge: FeasibilityChecker, template: int) -> str:
     refusals = judge.refusals(template)
     reasons: Counter[str] = Counter()
     for number in np.unique(refusals).tolist():
-        rule = judge.rules[number - 1]
+        rule = judge.plugins[number - 1]
         refused: Bools = refusals == number
         if rule is judge.resources:
             reasons += _shortages(judge, template, refused)

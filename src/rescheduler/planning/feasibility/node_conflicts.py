@@ -9,13 +9,13 @@ from rescheduler.model.snapshot import Ints, Snapshot
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
 
 
-class Conflicts:
+class NodeConflicts:
     """How many pods that a template must not be with are on each node."""
 
-    def __init__(self, snapshot: Snapshot, judge: FeasibilityChecker) -> None:
+    def __init__(self, snapshot: Snapshot, checker: FeasibilityChecker) -> None:
         self._apart = {
             template: np.array(sorted(others), np.int32)
-            for template, others in judge.company.apart_on_nodes.items()
+            for template, others in checker.company.apart_on_nodes.items()
         }
         concerned = sorted(self._apart)
         templates, nodes = len(snapshot.templates), len(snapshot.nodes)
@@ -36,7 +36,7 @@ class Conflicts:
         ):
             self.counts[self._rows[template], node] += 1
 
-    def copy(self) -> "Conflicts":
+    def copy(self) -> "NodeConflicts":
         """The same, to be changed on its own."""
         twin = copy(self)
         twin.counts = self.counts.copy()
