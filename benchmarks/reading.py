@@ -21,7 +21,7 @@ from rescheduler.kube.watch_events import Modified, event_decoder_of
 from rescheduler.model.kinds import POD
 from rescheduler.model.objects import Pod
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.model.tables.tables import Table
+from rescheduler.model.tables.table import Table
 
 NODES, PODS = 5_000, 150_000
 

@@ -12,7 +12,8 @@ from rescheduler.kube.client import Client
 from rescheduler.kube.credentials import load_credentials
 from rescheduler.kube.listwatch import ListWatch, WatchSettings
 from rescheduler.migration.crd import CRD
-from rescheduler.model.tables.tables import PodTable, TableChange
+from rescheduler.model.tables.pod_table import PodTable
+from rescheduler.model.tables.table import TableChange
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import namespace, node, pod

@@ -10,7 +10,7 @@ import pytest
 
 from rescheduler.kube.client import Client
 from rescheduler.kube.listwatch import ListWatch, WatchSettings
-from rescheduler.model.tables.tables import ObjectTable
+from rescheduler.model.tables.object_table import ObjectTable
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import namespace as namespace_object

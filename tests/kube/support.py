@@ -13,7 +13,8 @@ from rescheduler.kube.listwatch import ListWatch, WatchSettings
 from rescheduler.kube.transport import Timeouts
 from rescheduler.model.kinds import Kind
 from rescheduler.model.objects import ObjectMeta, Part
-from rescheduler.model.tables.tables import ObjectTable, TableChange
+from rescheduler.model.tables.object_table import ObjectTable
+from rescheduler.model.tables.table import TableChange
 from testcluster.client import Client as OutsideClient
 
 

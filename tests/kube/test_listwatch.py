@@ -18,7 +18,7 @@ from rescheduler.kube.client import Client
 from rescheduler.kube.listwatch import ListWatch, WatchSettings
 from rescheduler.kube.transport import Timeouts
 from rescheduler.kube.watch_events import Bookmark
-from rescheduler.model.tables.tables import ObjectTable
+from rescheduler.model.tables.object_table import ObjectTable
 from testcluster import TestCluster
 from tests.conftest import FreshCluster
 from tests.kube.conftest import following

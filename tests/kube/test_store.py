@@ -13,7 +13,8 @@ from rescheduler.kube.client import Client
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.model.kinds import KINDS, NODE, POD, Kind
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.model.tables.tables import ObjectTable, Table, TableChange
+from rescheduler.model.tables.object_table import ObjectTable
+from rescheduler.model.tables.table import Table, TableChange
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import deployment

@@ -130,3 +130,9 @@ def test_a_cluster_of_nothing_is_a_snapshot_too() -> None:
     assert len(snapshot.nodes) == len(snapshot.pods) == 0
     assert snapshot.requested.shape == (0, 4)
     assert snapshot.asked.dtype == np.int64
+
+
+def test_a_pod_is_found_by_its_key_and_by_nothing_else() -> None:
+    pods = snapshot_of_all(node("a"), pod("x/b", on="a"), pod("x/a"), pod("w/c")).pods
+    assert [pods.find(key) for key in ("w/c", "x/a", "x/b")] == [0, 1, 2]
+    assert [pods.find(key) for key in ("", "a", "w", "x/aa", "z/z")] == [None] * 5

@@ -10,7 +10,9 @@ from rescheduler.model.objects import ContainerStatus, Node, Pod, ResourceRequir
 from rescheduler.model.quantities import BadQuantity
 from rescheduler.model.snapshot import NO_NODE, UNKNOWN_NODE
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.model.tables.tables import NodeTable, PodTable, TableChange
+from rescheduler.model.tables.object_table import NodeTable
+from rescheduler.model.tables.pod_table import PodTable
+from rescheduler.model.tables.table import TableChange
 from testcluster.builders import node, pod
 
 

@@ -301,7 +301,8 @@ def test_every_target_accepts_its_pod_when_its_turn_comes(objects: Objects) -> N
     plan = make_plan(snapshot, everything)
     judge = FeasibilityChecker(snapshot)
     for move in plan.moves:
-        row, target = snapshot.pods.keys.index(move.pod), snapshot.nodes.index[move.target]
+        row, target = snapshot.pods.find(move.pod), snapshot.nodes.index[move.target]
+        assert row is not None
         template = int(snapshot.pods.template[row])
         assert snapshot.nodes.names[judge.node_of(row)] == move.source
         assert judge.accepted(template)[target]

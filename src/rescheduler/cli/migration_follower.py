@@ -17,7 +17,7 @@ from rescheduler.migration.moving_pod import MARKED_POD, MovingPod
 from rescheduler.model.kinds import POD
 from rescheduler.model.objects import Page
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.model.tables.tables import ObjectTable
+from rescheduler.model.tables.object_table import ObjectTable
 from rescheduler.settings import MigrationOptions
 
 T = TypeVar("T")

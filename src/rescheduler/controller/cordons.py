@@ -8,12 +8,7 @@ from typing import Any
 
 from rescheduler.labels import CORDONED_BY
 from rescheduler.model.objects import Node
-from rescheduler.settings import NodeLabel
-
-
-def is_under_maintenance(node: Node | None, label: NodeLabel) -> bool:
-    """Whether a node is labelled for maintenance."""
-    return node is not None and label.is_in(node.metadata.labels)
+from rescheduler.model.rules.node_availability import NodeLabel, is_under_maintenance
 
 
 def cordon_patch(node: Node, label: NodeLabel, *, may_cordon: bool) -> dict[str, Any] | None:

@@ -28,7 +28,8 @@ from rescheduler.model.kinds import (
     Kind,
 )
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.model.tables.tables import ObjectTable, TableChange
+from rescheduler.model.tables.object_table import ObjectTable
+from rescheduler.model.tables.table import TableChange
 
 MigrationChanged = Callable[[str, Migration | None], None]
 MarkedPodChanged = Callable[[str, MovingPod | None], None]

@@ -12,7 +12,7 @@ from rescheduler.kube.live_store import LiveStore
 from rescheduler.model.kinds import POD
 from rescheduler.model.resources import CPU, MEMORY
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.model.tables.tables import TableChange
+from rescheduler.model.tables.table import TableChange
 from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from rescheduler.controller.cordons import cordon_patch, is_under_maintenance
+from rescheduler.controller.cordons import cordon_patch
 from rescheduler.controller.migration_watches import MigrationWatches
 from rescheduler.controller.overload_trigger import OverloadTrigger
 from rescheduler.controller.past_moves import moves_in_flight, past_moves
@@ -23,8 +23,9 @@ from rescheduler.kube.live_store import LiveStore
 from rescheduler.migration.migration_object import MIGRATION, Migration, Phase
 from rescheduler.migration.migration_requests import body_for, request
 from rescheduler.model.kinds import NODE
+from rescheduler.model.rules.node_availability import is_under_maintenance
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.model.tables.tables import TableChange
+from rescheduler.model.tables.table import TableChange
 from rescheduler.planning.context import PlanningContext
 from rescheduler.planning.plan import Move, Plan
 from rescheduler.planning.plan_expiry import same_until
@@ -190,7 +191,8 @@ class PlanningLoop:
 
     async def _ask_for(self, move: Move, snapshot: Snapshot, migrations: list[Migration]) -> bool:
         """Create the Migration for a move; False if it could not be."""
-        row = snapshot.pods.keys.index(move.pod)
+        row = snapshot.pods.find(move.pod)
+        assert row is not None
         ended = [each.status.finished_at for each in migrations if each.pod_key == move.pod]
         last = max((moment for moment in ended if moment is not None), default=None)
         may_evict = self.policy.migration.deployment_coordination
@@ -225,9 +227,10 @@ class PlanningLoop:
     def _node_changed(self, change: TableChange) -> None:
         """A maintenance label that comes or goes is worth a round of its own."""
         label = self.policy.node_maintenance.maintenance_label
-        rests = is_under_maintenance(self._watching.tables.nodes.get(change.key), label)
-        if rests != (change.key in self._under_maintenance):
-            (self._under_maintenance.add if rests else self._under_maintenance.discard)(change.key)
+        node = self._watching.tables.nodes.get(change.key)
+        is_marked = node is not None and is_under_maintenance(node, label)
+        if is_marked != (change.key in self._under_maintenance):
+            self._under_maintenance ^= {change.key}
             self.soon()
 
     async def _cordon_nodes(self) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from rescheduler.extender.node_loads import Rows
 from rescheduler.model.snapshot import Floats
-from rescheduler.model.tables.tables import PodTable
+from rescheduler.model.tables.pod_table import PodTable
 
 # A watch is seldom that late; after this, the pod must have found no place.
 EXPECTED_SECONDS = 5.0

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rescheduler.labels import CONTROL_PLANE_ROLES
-from rescheduler.model.objects import Node
 from rescheduler.model.resources import CPU, MEMORY
+from rescheduler.model.rules.node_availability import (
+    NodeLabel,
+    is_open_to_users,
+    is_ready,
+    is_under_maintenance,
+)
 from rescheduler.model.snapshot import Bools, Floats
-from rescheduler.model.tables.cluster_tables import ClusterTables, is_ready
-from rescheduler.settings import NodeLabel
+from rescheduler.model.tables.cluster_tables import ClusterTables
 
 MEASURED = (CPU, MEMORY)
 """The rows of every array of amounts or utilisations."""
@@ -112,12 +115,12 @@ class NodeLoads:
             self._under_maintenance[row] = self._takes_pods[row] = False
             return
         node, allocatable = found
-        marked = self._label.is_in(node.metadata.labels)
         self._number[row] = self._pods.number_of_node(node.metadata.name)
         self._capacity[:, row] = [allocatable.get(each, 0) or np.inf for each in MEASURED]
-        self._under_maintenance[row] = marked
+        self._under_maintenance[row] = is_under_maintenance(node, self._label)
         gives = bool(np.isfinite(self._capacity[:, row]).all())
-        self._takes_pods[row] = gives and takes_pods(node) and not marked
+        is_open = is_ready(node) and is_open_to_users(node, self._label)
+        self._takes_pods[row] = gives and is_open
 
     def _make_room(self, rows: int) -> None:
         missing = rows - len(self._number)
@@ -128,13 +131,6 @@ class NodeLoads:
         self._capacity = np.pad(self._capacity, ((0, 0), (0, more)), constant_values=np.inf)
         self._under_maintenance = np.pad(self._under_maintenance, (0, more))
         self._takes_pods = np.pad(self._takes_pods, (0, more))
-
-
-def takes_pods(node: Node) -> bool:
-    """Whether users' pods are meant for a node: it is healthy, open, not the control plane's."""
-    labels = node.metadata.labels
-    is_control_plane = any(role in labels for role in CONTROL_PLANE_ROLES)
-    return is_ready(node) and not node.spec.unschedulable and not is_control_plane
 
 
 def load(utilization: Floats) -> Floats:

@@ -31,7 +31,7 @@ from rescheduler.kube.api_server import PAGE_SIZE, ApiServer
 from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.watch_events import Bookmark, Deleted, Failed, WatchEvent
 from rescheduler.model.objects import ObjectMeta
-from rescheduler.model.tables.tables import Table, TableChange
+from rescheduler.model.tables.table import Table, TableChange
 
 T = TypeVar("T")
 

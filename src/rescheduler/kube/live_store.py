@@ -14,7 +14,7 @@ from rescheduler.kube.listwatch import ListWatch, WatchSettings
 from rescheduler.model.kinds import Kind
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.model.tables.tables import TableChange
+from rescheduler.model.tables.table import TableChange
 
 # What a kind that we can do without may answer.
 NOT_THERE = (Forbidden, NotFound)

@@ -25,6 +25,7 @@ from rescheduler.migration.workload_cache import WorkloadCache
 from rescheduler.migration.workload_objects import Service
 from rescheduler.model.kinds import BUDGET, CLAIM, NODE, POD, STATEFUL_SET, Kind
 from rescheduler.model.objects import LabelSelector, Node, Page, PodDisruptionBudget
+from rescheduler.model.rules.volume_sharing import has_single_node_volume
 from rescheduler.model.selectors import selector_text, selects
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.settings import MigrationOptions
@@ -32,7 +33,6 @@ from rescheduler.settings import MigrationOptions
 T = TypeVar("T")
 
 SERVICE = Kind("Service", "v1", "services", True, Service)
-SINGLE_WRITER = {"ReadWriteOnce", "ReadWriteOncePod"}
 JOB_UID = "batch.kubernetes.io/controller-uid"
 
 
@@ -88,7 +88,10 @@ class Observer:
             target=await self._node(migration.spec.target_node),
             budgets=self._budgets_of(old, migration) if old is not None else (),
             own_budget=self._own_budget(migration),
-            has_single_writer_volume=old is not None and self._has_single_writer_volume(old),
+            has_single_node_volume=old is not None
+            and has_single_node_volume(
+                old.spec.volumes, old.metadata.namespace, self._tables.of(CLAIM).get
+            ),
         )
 
     async def answer(self, question: Question, o: Observation) -> Observation:
@@ -145,15 +148,6 @@ class Observer:
             return await self._server.get(object_path(NODE, name), Node)
         except NotFound:
             return None
-
-    def _has_single_writer_volume(self, pod: MovingPod) -> bool:
-        for volume in pod.spec.volumes:
-            if volume.persistent_volume_claim is not None:
-                name = volume.persistent_volume_claim.claim_name
-                claim = self._tables.of(CLAIM).get(f"{pod.metadata.namespace}/{name}")
-                if claim is None or SINGLE_WRITER.intersection(claim.spec.access_modes):
-                    return True
-        return False
 
     # ------------------------------------------------------------ budgets
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from rescheduler.model.objects import Identity
-from rescheduler.model.tables.tables import ObjectTable, TableChange
+from rescheduler.model.tables.object_table import ObjectTable
+from rescheduler.model.tables.table import TableChange
 
 T = TypeVar("T")
 

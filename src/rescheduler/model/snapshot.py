@@ -5,6 +5,7 @@ snapshots whether they were read from a file or watched for days. What replicas 
 template, once. `docs/designs/snapshot.md` says why.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -16,7 +17,6 @@ import numpy.typing as npt
 from rescheduler.model.objects import (
     CsiDriver,
     CsiNode,
-    DaemonSet,
     Deployment,
     Job,
     Namespace,
@@ -24,7 +24,6 @@ from rescheduler.model.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
     PodDisruptionBudget,
-    PriorityClass,
     ReplicaSet,
     ReplicationController,
     StatefulSet,
@@ -65,6 +64,14 @@ class PodColumns:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def find(self, key: str) -> int | None:
+        """The row of a pod, or None if there is no such pod.
+
+        By bisection, for a dict of all keys would be as large as everything else together.
+        """
+        row = bisect_left(self.keys, key)
+        return row if row < len(self.keys) and self.keys[row] == key else None
 
     @cached_property
     def finished(self) -> Bools:
@@ -124,9 +131,7 @@ class Snapshot:
     replication_controllers: Mapping[str, ReplicationController] = field(default_factory=dict)
     deployments: Mapping[str, Deployment] = field(default_factory=dict)
     stateful_sets: Mapping[str, StatefulSet] = field(default_factory=dict)
-    daemon_sets: Mapping[str, DaemonSet] = field(default_factory=dict)
     jobs: Mapping[str, Job] = field(default_factory=dict)
-    priority_classes: Mapping[str, PriorityClass] = field(default_factory=dict)
     volumes: Mapping[str, PersistentVolume] = field(default_factory=dict)
     claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
     storage_classes: Mapping[str, StorageClass] = field(default_factory=dict)
@@ -171,8 +176,8 @@ def _freeze(columns: Any) -> None:
 
 
 def _same(one: Any, other: Any) -> bool:
-    for each in fields(one):
-        left, right = getattr(one, each.name), getattr(other, each.name)
+    for column in fields(one):
+        left, right = getattr(one, column.name), getattr(other, column.name)
         if isinstance(left, PodColumns | NodeColumns):
             if not _same(left, right):
                 return False

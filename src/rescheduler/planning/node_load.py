@@ -5,8 +5,13 @@ from functools import cached_property
 
 import numpy as np
 
-from rescheduler.labels import CONTROL_PLANE_ROLES, MAINTENANCE
 from rescheduler.model.resources import CPU, MEMORY, PODS
+from rescheduler.model.rules.node_availability import (
+    DEFAULT_MAINTENANCE_LABEL,
+    NodeLabel,
+    is_open_to_users,
+    is_under_maintenance,
+)
 from rescheduler.model.snapshot import Bools, Floats, Snapshot
 from rescheduler.planning.feasibility.plugins.taint_toleration import hard_taints
 
@@ -20,7 +25,7 @@ class NodeLoad:
     """What nodes can give and what their pods hold: a row per resource, a column per node."""
 
     snapshot: Snapshot
-    maintenance_label: str = f"{MAINTENANCE}=true"
+    maintenance_label: NodeLabel = DEFAULT_MAINTENANCE_LABEL
 
     @cached_property
     def resources(self) -> tuple[str, ...]:
@@ -65,25 +70,16 @@ class NodeLoad:
     @cached_property
     def under_maintenance(self) -> Bools:
         """Nodes that a person wants emptied."""
-        key, _, value = self.maintenance_label.partition("=")
-        nodes = self.snapshot.nodes.objects
-        wanted = value or "true"
-        return np.array([node.metadata.labels.get(key) == wanted for node in nodes], bool)
+        nodes, label = self.snapshot.nodes.objects, self.maintenance_label
+        return np.array([is_under_maintenance(node, label) for node in nodes], bool)
 
     @cached_property
     def takes_pods(self) -> Bools:
         """Nodes that users' pods are meant for: healthy, open, and not the control plane's."""
-        nodes = self.snapshot.nodes
-        control_plane = np.array(
-            [
-                any(role in node.metadata.labels for role in CONTROL_PLANE_ROLES)
-                for node in nodes.objects
-            ],
-            bool,
-        )
+        nodes, label = self.snapshot.nodes, self.maintenance_label
+        is_open = np.array([is_open_to_users(node, label) for node in nodes.objects], bool)
         has_room = (self.allocatable[: len(MEASURED)] > 0).all(axis=0)
-        closed = nodes.unschedulable | self.under_maintenance | control_plane
-        return np.asarray(nodes.ready & has_room & ~closed)
+        return np.asarray(nodes.ready & has_room & is_open)
 
     @cached_property
     def tainted(self) -> Bools:

@@ -4,6 +4,7 @@
 `value_types` the types that options may have. How a policy is read from a file is in `files`.
 """
 
+from rescheduler.model.rules.node_availability import NodeLabel
 from rescheduler.settings.migration import (
     MigrationArguments,
     MigrationOptions,
@@ -28,7 +29,6 @@ from rescheduler.settings.value_types import (
     Amount,
     Count,
     Limit,
-    NodeLabel,
     Options,
     Percent,
     Seconds,

@@ -13,16 +13,15 @@ from typing import Literal
 
 import msgspec
 
-from rescheduler.labels import MAINTENANCE
 from rescheduler.model.objects import LabelSelector, Requirement, ResourceList
 from rescheduler.model.resources import amounts_of, in_units
+from rescheduler.model.rules.node_availability import DEFAULT_MAINTENANCE_LABEL, NodeLabel
 from rescheduler.settings.migration import MigrationArguments, MigrationOptions
 from rescheduler.settings.value_types import (
     Amount,
     AtLeastOne,
     Count,
     Limit,
-    NodeLabel,
     Options,
     Percent,
     Seconds,
@@ -108,7 +107,7 @@ class LoadBalancingOptions(Options, frozen=True):
 class NodeMaintenanceOptions(Options, frozen=True):
     """Which nodes are to be emptied, and whether they are closed first."""
 
-    maintenance_label: NodeLabel = NodeLabel(f"{MAINTENANCE}=true")
+    maintenance_label: NodeLabel = DEFAULT_MAINTENANCE_LABEL
     """Nodes with this label are emptied: `key=value`, or a key alone for the value `true`."""
 
     cordon: bool = True

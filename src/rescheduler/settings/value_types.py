@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from rescheduler.model.rules.node_availability import NodeLabel
 from rescheduler.model.selectors import BadSelector, parse_selector
 
 EXPECTED_DURATION = "expected a duration such as '30s', '1m30s' or '500ms', longer than zero"
@@ -58,24 +59,6 @@ class Limit(str):
         if percent == 0 or total == 0:
             return 0
         return max(int(total * percent / 100 + _ROUNDING), 1)
-
-
-class NodeLabel(str):
-    """A label that marks nodes, as `key=value`."""
-
-    @property
-    def key(self) -> str:
-        """The label's key."""
-        return self.partition("=")[0]
-
-    @property
-    def value(self) -> str:
-        """The value that the label must have."""
-        return self.partition("=")[2]
-
-    def is_in(self, labels: Mapping[str, str]) -> bool:
-        """Whether these labels have it, with this value."""
-        return labels.get(self.key) == self.value
 
 
 def seconds_of(text: object) -> Seconds:

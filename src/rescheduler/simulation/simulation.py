@@ -125,7 +125,13 @@ class _Run:
         self._show = show
         self._is_interrupted = is_interrupted
         self._world = SimulatedCluster(scenario.objects, seed=scenario.seed, start=scenario.start)
-        self._recorder = ResultRecorder(clock.seconds, scenario.seconds, scenario.prices)
+        policy = tried.policy or Policy()
+        self._recorder = ResultRecorder(
+            clock.seconds,
+            scenario.seconds,
+            scenario.prices,
+            policy.node_maintenance.maintenance_label,
+        )
         self._happened: list[Happening] = []
         self._warnings = Warnings()
         self._last_change = ""

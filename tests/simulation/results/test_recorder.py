@@ -2,6 +2,7 @@
 
 import pytest
 
+from rescheduler.model.rules.node_availability import DEFAULT_MAINTENANCE_LABEL, NodeLabel
 from rescheduler.simulation.results import ResultRecorder
 from testcluster.builders import daemonset, node, pod
 
@@ -15,7 +16,7 @@ def sampled(recorder: ResultRecorder, name: str) -> float:
 
 @pytest.fixture
 def recorder() -> ResultRecorder:
-    made = ResultRecorder(lambda: 0.0, 3600.0, {"big": 4.0})
+    made = ResultRecorder(lambda: 0.0, 3600.0, {"big": 4.0}, DEFAULT_MAINTENANCE_LABEL)
     labels = {"node.kubernetes.io/instance-type": "big"}
     made.loads.node_changed(None, node("a", cpu="4", memory="4Gi", labels=labels))
     made.loads.node_changed(None, node("b", cpu="4", memory="4Gi", labels=labels))
@@ -32,6 +33,14 @@ def test_imbalance_is_the_gap_between_the_fullest_and_the_emptiest(
 def test_nodes_that_take_no_pods_do_not_count_as_empty(recorder: ResultRecorder) -> None:
     recorder.pod_changed(None, pod("shop/web", on="a", cpu="2"))
     recorder.loads.node_changed(None, node("b", cpu="4", memory="4Gi", unschedulable=True))
+    assert sampled(recorder, "imbalance") == 0
+
+
+def test_the_policy_says_which_label_marks_a_node_that_is_being_emptied() -> None:
+    recorder = ResultRecorder(lambda: 0.0, 3600.0, {}, NodeLabel("drain=now"))
+    recorder.loads.node_changed(None, node("a", cpu="4", memory="4Gi"))
+    recorder.loads.node_changed(None, node("b", cpu="4", memory="4Gi", labels={"drain": "now"}))
+    recorder.pod_changed(None, pod("shop/web", on="a", cpu="2"))
     assert sampled(recorder, "imbalance") == 0
 
 

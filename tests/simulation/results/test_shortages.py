@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rescheduler.labels import MIGRATION_ID, MIGRATION_STATUS
+from rescheduler.model.rules.node_availability import DEFAULT_MAINTENANCE_LABEL
 from rescheduler.simulation.cluster.json_objects import Json
 from rescheduler.simulation.results import ResultRecorder
 from rescheduler.simulation.results.result import Moments
@@ -21,7 +22,7 @@ class Scene:
     there: dict[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.recorder = ResultRecorder(lambda: self.now, 3600.0, {})
+        self.recorder = ResultRecorder(lambda: self.now, 3600.0, {}, DEFAULT_MAINTENANCE_LABEL)
         self._callbacks: dict[str, Any] = {}
         self.recorder.subscribe_to(self._callbacks.__setitem__)
 

@@ -95,9 +95,9 @@ def simulate(
         page = stack.enter_context(output_to(report)) if report else None
         results = run_all(scenario, tried, strategies)
         if page is not None:
-            from rescheduler.simulation.report import page as page_of
+            from rescheduler.simulation.results.html import html_report
 
-            page.write(page_of(results).encode())
+            page.write(html_report(results).encode())
     show(results, output, bool(compare), report)
     if any(result.interrupted for result in results):
         raise typer.Exit(INTERRUPTED)

@@ -7,13 +7,11 @@ from rescheduler.migration.new_pod import template_hash
 from rescheduler.migration.state_machine.observation import Observation
 from rescheduler.migration.state_machine.status_transitions import FITS_BESIDE
 from rescheduler.model.moves import Mode
-from rescheduler.model.objects import Deployment
+from rescheduler.model.rules.surge import ADOPTING_OWNERS, allows_surge, forbids_handoff
 from rescheduler.model.selectors import matches
 
-ADOPTING = ("ReplicaSet", "ReplicationController")
 BOUND_TO_NODES = {"DaemonSet": "a DaemonSet wants it on its node", "Node": "its node runs it"}
 MIRROR = "kubernetes.io/config.mirror"
-NO_SURGE = (0, "0", "0%")
 
 
 class CannotMove(Exception):
@@ -53,7 +51,7 @@ def select_bare_pod_mode(o: Observation, asked: Mode, name: str) -> Mode:
         raise CannotMove(f"{name} has no controller, and the policy's migration.barePods is false")
     if o.old.spec.restart_policy not in ("", "Always"):
         raise CannotMove(f"{name} runs to an end: a copy would do its work twice")
-    if o.has_single_writer_volume:
+    if o.has_single_node_volume:
         raise CannotMove(f"{name} has a volume that only one node may attach")
     return Mode.RECREATE
 
@@ -62,11 +60,11 @@ def why_not_handoff(o: Observation) -> str:
     """Why two copies must not run side by side, or nothing."""
     assert o.old is not None
     owner = o.old.metadata.controller
-    if owner is None or owner.kind not in ADOPTING:
+    if owner is None or owner.kind not in ADOPTING_OWNERS:
         return "its controller cannot adopt a pod made beforehand"
-    if o.old.metadata.annotations.get(HANDOFF) == "never":
+    if forbids_handoff(o.old.metadata.annotations.get(HANDOFF, "")):
         return f"its annotation {HANDOFF} says never"
-    if o.has_single_writer_volume:
+    if o.has_single_node_volume:
         return "only one node may attach its volume"
     if o.workload is None:
         return f"{owner.kind} {owner.name} is gone"
@@ -76,14 +74,6 @@ def why_not_handoff(o: Observation) -> str:
     if deployment is not None and not allows_surge(deployment):
         return f"Deployment {deployment.metadata.name} allows no second copy"
     return ""
-
-
-def allows_surge(deployment: Deployment) -> bool:
-    """Whether a Deployment lets one pod more run than it wants."""
-    strategy = deployment.spec.strategy
-    if strategy.type == "Recreate":
-        return False
-    return strategy.rolling_update is None or strategy.rolling_update.max_surge not in NO_SURGE
 
 
 def must_be_evicted(o: Observation) -> bool:

@@ -81,7 +81,7 @@ class Observation:
     budgets: tuple[PodDisruptionBudget, ...] = ()
     """Those that protect the old pod, without our own."""
     own_budget: PodDisruptionBudget | None = None
-    has_single_writer_volume: bool = False
+    has_single_node_volume: bool = False
     no_place: str = ""
     """Why it may not start: a limit on how many are in flight."""
     answers: Answers = Answers()

@@ -8,11 +8,13 @@ import numpy as np
 
 from rescheduler.model import kinds
 from rescheduler.model.kinds import KINDS, Kind
-from rescheduler.model.objects import Node
 from rescheduler.model.pod_templates import PooledTemplate
 from rescheduler.model.resources import BASIC
+from rescheduler.model.rules.node_availability import is_ready
 from rescheduler.model.snapshot import Amounts, NodeColumns, Snapshot
-from rescheduler.model.tables.tables import NodeTable, ObjectTable, PodTable, Table
+from rescheduler.model.tables.object_table import NodeTable, ObjectTable
+from rescheduler.model.tables.pod_table import PodTable
+from rescheduler.model.tables.table import Table
 
 
 class ClusterTables:
@@ -47,8 +49,8 @@ class ClusterTables:
         nodes = self.nodes.by_key()
         allocatable = self.nodes.allocatable()
         pods, templates = self.pods.columns({name: row for row, name in enumerate(nodes)})
-        asked = [each.asked for each in templates]
-        held = [each.held for each in templates]
+        asked = [template.asked for template in templates]
+        held = [template.held for template in templates]
         extended = {resource for amounts in (*allocatable, *held, *asked) for resource in amounts}
         resources = (*BASIC, *sorted(extended.difference(BASIC)))
         return Snapshot(
@@ -61,7 +63,7 @@ class ClusterTables:
                 ready=np.array([is_ready(node) for node in nodes.values()], bool),
             ),
             pods=pods,
-            templates=tuple(each.template for each in templates),
+            templates=tuple(pooled.template for pooled in templates),
             asked=_matrix(asked, resources),
             held=_matrix(held, resources),
             namespaces=self.of(kinds.NAMESPACE).by_key(),
@@ -70,9 +72,7 @@ class ClusterTables:
             replication_controllers=self.of(kinds.REPLICATION_CONTROLLER).by_key(),
             deployments=self.of(kinds.DEPLOYMENT).by_key(),
             stateful_sets=self.of(kinds.STATEFUL_SET).by_key(),
-            daemon_sets=self.of(kinds.DAEMON_SET).by_key(),
             jobs=self.of(kinds.JOB).by_key(),
-            priority_classes=self.of(kinds.PRIORITY_CLASS).by_key(),
             volumes=self.of(kinds.VOLUME).by_key(),
             claims=self.of(kinds.CLAIM).by_key(),
             storage_classes=self.of(kinds.STORAGE_CLASS).by_key(),
@@ -89,20 +89,12 @@ def with_templates(snapshot: Snapshot, added: Sequence[PooledTemplate]) -> Snaps
     resources = snapshot.resources
     return replace(
         snapshot,
-        templates=(*snapshot.templates, *(each.template for each in added)),
-        asked=np.vstack([snapshot.asked, _matrix([each.asked for each in added], resources)]),
-        held=np.vstack([snapshot.held, _matrix([each.held for each in added], resources)]),
+        templates=(*snapshot.templates, *(pooled.template for pooled in added)),
+        asked=np.vstack([snapshot.asked, _matrix([pooled.asked for pooled in added], resources)]),
+        held=np.vstack([snapshot.held, _matrix([pooled.held for pooled in added], resources)]),
     )
 
 
 def _matrix(rows: list[dict[str, int]], resources: tuple[str, ...]) -> Amounts:
     values = [[row.get(resource, 0) for resource in resources] for row in rows]
     return np.array(values, np.int64).reshape(len(rows), len(resources))
-
-
-def is_ready(node: Node) -> bool:
-    """Whether a node says that it is healthy."""
-    return any(
-        condition.type == "Ready" and condition.status == "True"
-        for condition in node.status.conditions
-    )

@@ -8,7 +8,6 @@ What replicas share is checked once for their template, and what they do not sha
 so that asking for all pods at once is hardly more work than asking for one.
 """
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable
 from functools import cached_property
@@ -90,8 +89,9 @@ class Movability:
     @cached_property
     def in_flight(self) -> dict[int, MoveInFlight]:
         """The pods that are being migrated and are still there, by their row."""
-        rows = ((self._row_of(each.pod), each) for each in self._circumstances.in_flight)
-        return {row: each for row, each in rows if row is not None}
+        pods = self._snapshot.pods
+        rows = ((pods.find(move.pod), move) for move in self._circumstances.in_flight)
+        return {row: move for row, move in rows if row is not None}
 
     @cached_property
     def _lasting(self) -> list[Blocker | None]:
@@ -150,7 +150,7 @@ class Movability:
         names, pods = self.workloads.names, self._snapshot.pods
         concerned = np.array([name in subjects for name in names], bool)
         rows = set(np.flatnonzero(concerned[pods.template]).tolist())
-        rows.update(row for each in subjects if (row := self._row_of(each)) is not None)
+        rows.update(row for each in subjects if (row := self._snapshot.pods.find(each)) is not None)
         nodes = self._snapshot.nodes.names
         pauses = {}
         for row in rows:
@@ -160,11 +160,6 @@ class Movability:
             if pause is not None:
                 pauses[row] = pause
         return pauses
-
-    def _row_of(self, key: str) -> int | None:
-        keys = self._snapshot.pods.keys
-        row = bisect_left(keys, key)
-        return row if row < len(keys) and keys[row] == key else None
 
     # ------------------------------------------------------------ whether budgets let it go
 

@@ -2,14 +2,12 @@
 
 from functools import cached_property
 
+from rescheduler.labels import HANDOFF
 from rescheduler.model.moves import Mode
-from rescheduler.model.objects import Deployment
-from rescheduler.model.pod_templates import PodTemplate
+from rescheduler.model.rules.surge import ADOPTING_OWNERS, allows_surge, forbids_handoff
+from rescheduler.model.rules.volume_sharing import has_single_node_volume
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.movability.workload_owners import WorkloadOwners
-
-_HANDOFF_OWNERS = ("ReplicaSet", "ReplicationController")
-_SINGLE_WRITER = {"ReadWriteOnce", "ReadWriteOncePod"}
 
 
 class MoveModes:
@@ -31,7 +29,7 @@ class MoveModes:
         owner = self._snapshot.templates[template].owner
         if owner is None:
             return Mode.RECREATE
-        if owner.kind not in _HANDOFF_OWNERS:
+        if owner.kind not in ADOPTING_OWNERS:
             # Its controller would not adopt a pod made beforehand.
             return Mode.EVICT
         return Mode.EVICT if self.why_no_second_copy(template) else Mode.HANDOFF
@@ -39,9 +37,9 @@ class MoveModes:
     def why_no_second_copy(self, template: int) -> str | None:
         """What forbids that two pods of this template run in place of one for a while, or None."""
         pod = self._snapshot.templates[template]
-        if pod.annotations.handoff == "never":
-            return "its annotation rescheduler.dev/handoff says never"
-        if pod.volumes and self._has_single_writer_volume(pod):
+        if forbids_handoff(pod.annotations.handoff):
+            return f"its annotation {HANDOFF} says never"
+        if has_single_node_volume(pod.volumes, pod.namespace, self._snapshot.claims.get):
             return "only one node may attach its volume"
         # Looked for only if there are any: each look costs, and most clusters have none.
         if self._without_surge and self._workloads.deployment(template) in self._without_surge:
@@ -52,21 +50,4 @@ class MoveModes:
     def _without_surge(self) -> set[str]:
         """Deployments that never run a pod more than they want."""
         deployments = self._snapshot.deployments.items()
-        return {key for key, deployment in deployments if not _allows_surge(deployment)}
-
-    def _has_single_writer_volume(self, pod: PodTemplate) -> bool:
-        for volume in pod.volumes:
-            if volume.persistent_volume_claim is not None:
-                key = f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}"
-                claim = self._snapshot.claims.get(key)
-                if claim is None or _SINGLE_WRITER.intersection(claim.spec.access_modes):
-                    return True
-        return False
-
-
-def _allows_surge(deployment: Deployment) -> bool:
-    strategy = deployment.spec.strategy
-    if strategy.type == "Recreate":
-        return False
-    surge = strategy.rolling_update.max_surge if strategy.rolling_update is not None else None
-    return surge not in (0, "0", "0%")
+        return {key for key, deployment in deployments if not allows_surge(deployment)}

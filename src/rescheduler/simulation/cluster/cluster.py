@@ -10,7 +10,7 @@ import msgspec
 
 from rescheduler.model.kinds import KINDS, Kind
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.model.tables.tables import Table
+from rescheduler.model.tables.table import Table
 from rescheduler.simulation.cluster.api_server import SimulatedApiServer
 from rescheduler.simulation.cluster.controllers.base import Controller, ControllerContext
 from rescheduler.simulation.cluster.controllers.daemonset import DaemonSets

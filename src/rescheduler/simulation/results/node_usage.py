@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from rescheduler.labels import CONTROL_PLANE_ROLES, MAINTENANCE
 from rescheduler.model.objects import Node
 from rescheduler.model.resources import CPU, MEMORY, amounts_of, in_units
+from rescheduler.model.rules.node_availability import NodeLabel, is_open_to_users
 from rescheduler.model.snapshot import Bools, Floats
 from rescheduler.planning.feasibility.plugins.taint_toleration import hard_taints
 from rescheduler.planning.node_prices import node_prices
@@ -32,7 +32,8 @@ class Moment:
 class NodeUsage:
     """Sums by node, and what is known of each node."""
 
-    def __init__(self, prices: Mapping[str, float]) -> None:
+    def __init__(self, prices: Mapping[str, float], maintenance_label: NodeLabel) -> None:
+        self._maintenance_label = maintenance_label
         self._prices = dict(prices)
         self._nodes: dict[str, Json] = {}
         # By node: CPU in millicores, memory in bytes, pods that are not there for the node's sake.
@@ -64,7 +65,7 @@ class NodeUsage:
     def moment(self) -> Moment:
         """How it is now."""
         if self._fixed is None:
-            self._fixed = _Fixed.of(self._nodes, self._prices)
+            self._fixed = _Fixed.of(self._nodes, self._prices, self._maintenance_label)
         fixed = self._fixed
         held = np.array([self._sums[name] for name in fixed.names], np.float64).reshape(-1, 3)
         loads = np.asarray((held[:, :2] / fixed.capacity).mean(axis=1))
@@ -91,26 +92,24 @@ class _Fixed:
     prices: Floats
 
     @staticmethod
-    def of(nodes: Mapping[str, Json], prices: dict[str, float]) -> "_Fixed":
+    def of(
+        nodes: Mapping[str, Json], prices: dict[str, float], maintenance_label: NodeLabel
+    ) -> "_Fixed":
         ordered = sorted(nodes.items())
         objects = tuple(msgspec.convert(node, Node) for _, node in ordered)
         amounts = [in_units(amounts_of(node.status.allocatable)) for node in objects]
         capacity = [[each.get(CPU, 0), each.get(MEMORY, 0)] for each in amounts]
         counted = np.array(capacity, np.float64).reshape(-1, 2)
         ready = [is_ready(node) for _, node in ordered]
-        is_open = [r and _takes_pods(node) for r, node in zip(ready, objects, strict=True)]
+        # As LoadBalancing sees it: nodes that most pods may not run on are not to be evened out.
+        is_open = [
+            is_open_to_users(node, maintenance_label) and not hard_taints(node.spec.taints)
+            for node in objects
+        ]
         return _Fixed(
             names=tuple(name for name, _ in ordered),
             capacity=np.where(counted > 0, counted, np.inf),
-            open=np.array(is_open, bool),
+            open=np.array(ready, bool) & np.array(is_open, bool),
             ready=np.array(ready, bool),
             prices=node_prices(objects, prices),
         )
-
-
-def _takes_pods(node: Node) -> bool:
-    """Whether users' pods are meant for it, as LoadBalancing sees it."""
-    labels = node.metadata.labels
-    is_closed = node.spec.unschedulable or labels.get(MAINTENANCE) == "true"
-    is_special = any(role in labels for role in CONTROL_PLANE_ROLES)
-    return not is_closed and not is_special and not hard_taints(node.spec.taints)

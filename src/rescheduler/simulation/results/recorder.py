@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from rescheduler.model.moves import Mode
+from rescheduler.model.rules.node_availability import NodeLabel
 from rescheduler.simulation.cluster.json_objects import Json, controller_of
 from rescheduler.simulation.results.blockers import BlockerCounts
 from rescheduler.simulation.results.moves import MoveLog
@@ -41,10 +42,14 @@ class ResultRecorder:
     """Sums that follow the cluster, and series that are sampled from them."""
 
     def __init__(
-        self, seconds: Callable[[], float], total_seconds: float, prices: Mapping[str, float]
+        self,
+        seconds: Callable[[], float],
+        total_seconds: float,
+        prices: Mapping[str, float],
+        maintenance_label: NodeLabel,
     ) -> None:
         self._seconds = seconds
-        self.loads = NodeUsage(prices)
+        self.loads = NodeUsage(prices, maintenance_label)
         self.moves = MoveLog()
         self.shortages = Shortages(seconds)
         self.blockers = BlockerCounts()

@@ -14,7 +14,7 @@ from rescheduler.labels import (
 )
 from rescheduler.migration.migration_object import Phase
 from rescheduler.migration.pod_marks import IN_PROGRESS
-from rescheduler.settings.value_types import NodeLabel
+from rescheduler.settings import NodeLabel
 from rescheduler.simulation.cluster.json_objects import (
     Json,
     annotations_of,

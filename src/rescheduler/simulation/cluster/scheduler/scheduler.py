@@ -5,7 +5,7 @@ from math import isnan
 from random import Random
 
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.model.tables.tables import ObjectTable
+from rescheduler.model.tables.object_table import ObjectTable
 from rescheduler.simulation.cluster.scheduler.fit_error import fit_error_message
 from rescheduler.simulation.cluster.scheduler.node_sampling import Search, in_turn
 from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import Nodes

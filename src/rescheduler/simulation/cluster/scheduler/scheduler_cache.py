@@ -17,7 +17,7 @@ from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.resources import CPU, MEMORY
 from rescheduler.model.snapshot import FAILED, NO_NODE, SUCCEEDED, UNKNOWN_NODE, Amounts
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.model.tables.tables import DELETING, PodRows
+from rescheduler.model.tables.pod_table import DELETING, PodRows
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.simulation.cluster.scheduler.cache_invalidation import (
     CacheInvalidation,

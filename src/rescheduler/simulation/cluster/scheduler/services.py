@@ -14,7 +14,7 @@ from rescheduler.model.objects import LabelSelector
 from rescheduler.model.objects.parts import Identity, Labels, Part
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.model.tables.tables import ObjectTable
+from rescheduler.model.tables.object_table import ObjectTable
 
 
 class ServiceSpec(Part):

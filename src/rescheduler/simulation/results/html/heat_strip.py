@@ -1,12 +1,11 @@
-"""How full nodes were over time: a row for each node or, where there are many, for each band."""
+"""The load of nodes over time as SVG: a row for each node, or for each band if there are many."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from xml.etree.ElementTree import Element
 
-from rescheduler.simulation.report.elements import element
-from rescheduler.simulation.report.plots import time_marks
-from rescheduler.simulation.report.style import HEATS
+from rescheduler.simulation.results.html.line_plots import time_marks
+from rescheduler.simulation.results.html.svg import element
 from rescheduler.simulation.results.result import NodeLoads, Result
 from rescheduler.simulation.results.text import clock_time
 
@@ -14,12 +13,14 @@ WIDTH = 1000
 LEFT, BOTTOM = 120, 22
 MOST_ROWS = 80
 BANDS = 20
+HEATS = 16
+"""The steps of the scale, as many as the style sheet has colours for."""
 
 Steps = list[int | None]
 """A row of the strip: for each time a step of the scale, or nothing."""
 
 
-def heat_strip(result: Result) -> Element:
+def drawing(result: Result) -> Element:
     """The loads of all nodes over time."""
     loads = result.node_loads
     if len(loads.by_node) > MOST_ROWS:
@@ -30,20 +31,20 @@ def heat_strip(result: Result) -> Element:
     return strip(rows, height, result)
 
 
-def about(result: Result) -> str:
+def explanation(result: Result) -> str:
     """What the strip shows."""
     if len(result.node_loads.by_node) > MOST_ROWS:
-        return "Each row is a band of load, and the darker it is, the more nodes are in it."
-    return "Each row is a node; a gap is a time in which it was not there or not ready."
+        return "Each row is a band of load. The darker it is, the more nodes are in it."
+    return "Each row is a node. In a gap the node did not exist or was not ready."
 
 
 def strip(rows: Sequence[tuple[str, Steps]], height: int, result: Result) -> Element:
-    """The picture."""
+    """Rows of this height, with their names on the left and times below."""
     times, total = result.node_loads.seconds, result.seconds
     bottom = height * len(rows)
-    picture = element(
+    svg = element(
         "svg",
-        element("title", f"Load of {len(rows)} rows over time. {about(result)}"),
+        element("title", f"Load of {len(rows)} rows over time. {explanation(result)}"),
         viewBox=f"0 0 {WIDTH} {bottom + BOTTOM}",
         role="img",
     )
@@ -51,11 +52,11 @@ def strip(rows: Sequence[tuple[str, Steps]], height: int, result: Result) -> Ele
     for number, (name, steps) in enumerate(rows):
         y = number * height
         place = {"x": LEFT - 8, "y": y + height - 3, "text_anchor": "end"}
-        picture.append(element("text", name if len(name) <= 18 else f"{name[:17]}…", **place))
+        svg.append(element("text", name if len(name) <= 18 else f"{name[:17]}…", **place))
         for first, last, step in runs(steps):
             start, end = times[first], times[last + 1] if last + 1 < len(times) else total
             when = f"{clock_time(result, start)} to {clock_time(result, end)}"
-            picture.append(
+            svg.append(
                 element(
                     "rect",
                     element("title", f"{name}, {when}: {in_words(step)}"),
@@ -68,8 +69,8 @@ def strip(rows: Sequence[tuple[str, Steps]], height: int, result: Result) -> Ele
             )
     for seconds in time_marks(total):
         place = {"x": f"{LEFT + seconds * scale:.1f}", "y": bottom + 16, "text_anchor": "middle"}
-        picture.append(element("text", clock_time(result, seconds), **place))
-    return picture
+        svg.append(element("text", clock_time(result, seconds), **place))
+    return svg
 
 
 def runs(steps: Steps) -> Iterator[tuple[int, int, int]]:
@@ -105,11 +106,10 @@ def banded(loads: NodeLoads) -> Iterator[tuple[str, Steps]]:
         yield name, [step_of(0.8 * count / most) if count else None for count in counts[band]]
 
 
-def scale_legend() -> Element:
-    """What the colours mean."""
+def scale() -> Element:
+    """All colours from empty to full, for the legend."""
     boxes = [
         element("rect", class_=f"h{step}", x=step * 10, y=0, width=10, height=10)
         for step in range(HEATS)
     ]
-    picture = element("svg", *boxes, viewBox=f"0 0 {HEATS * 10} 10", aria_hidden="true")
-    return element("div", "0 %", picture, "100 %", class_="scale quiet")
+    return element("svg", *boxes, viewBox=f"0 0 {HEATS * 10} 10", aria_hidden="true")
