@@ -30,9 +30,9 @@ class RemainingViolations:
                 gains += term.gains_of_leaving(templates, nodes, self._conflicts)
         return gains
 
-    def gains_of_leaving(self, groups: npt.NDArray[np.int64]) -> Floats:
-        """What leaving gains a pod of each of these groups, if what is suspected is true."""
-        gains = self.on_nodes(self._groups.template[groups], self._groups.node[groups])
+    def suspected(self, groups: npt.NDArray[np.int64]) -> Floats:
+        """What leaving gains a pod of each of these groups besides, if it breaks what it may."""
+        gains = np.zeros(len(groups))
         for term, suspects in zip(self._terms, self._suspects, strict=True):
             gains += term.suspect_gain * suspects[groups]
         return gains

@@ -67,7 +67,8 @@ class Descent:
         then = occupancy.used[:, nodes] - load.demand[:, templates]
         cost = occupancy.objective.cost(nodes, then, occupancy.movable[nodes] - 1)
         gains = occupancy.costs[nodes] - cost - self._problem.move_prices[templates]
-        gains += self._violations.gains_of_leaving(groups)
+        gains += self._violations.on_nodes(templates, nodes)
+        gains += self._violations.suspected(groups)
         for term in self._problem.pod_terms:
             gains += term.gain_bounds(templates, nodes)
         return np.asarray(gains)
