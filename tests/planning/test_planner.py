@@ -56,6 +56,19 @@ def test_load_is_evened_out() -> None:
     )
 
 
+def test_a_plan_says_whether_its_search_was_complete() -> None:
+    snapshot = snapshot_of([node("a"), node("b"), *replicas("web", "aaaaaa")])
+    complete = make_plan(snapshot, BALANCING)
+    assert complete.search_complete
+    answers = count()
+    cut_short = make_plan(snapshot, BALANCING, out_of_time=lambda: next(answers) >= 2)
+    assert not cut_short.search_complete
+    assert 0 < len(cut_short.moves) < len(complete.moves)
+    nothing = make_plan(snapshot, BALANCING, out_of_time=lambda: True)
+    assert not nothing.search_complete
+    assert nothing.moves == ()
+
+
 def test_a_difference_within_the_threshold_is_left_alone() -> None:
     plan = plan_for([node("a"), node("b"), *replicas("web", "aab")])
     assert plan.moves == ()

@@ -59,3 +59,5 @@ class Plan(Part, frozen=True, omit_defaults=False):
     """Nodes whose load is too high now: who plans in rounds counts how often in a row."""
     summary: str
     """One sentence: what the plan does or, if it does nothing, why."""
+    search_complete: bool = True
+    """Whether the search ended by itself. If the time was up, a longer one may find more moves."""

@@ -49,15 +49,17 @@ def make_plan(
     if not problem.objective.strategies:
         return _nothing(problem, f"Nothing to move: {_idle_reason(problem)}.")
     steps = find_steps(problem, out_of_time)
-    if not steps and out_of_time():
+    is_complete = not out_of_time()
+    if not steps and not is_complete:
         seconds = policy.planning_timeout_seconds
-        return _nothing(problem, f"Nothing found within planningTimeout ({seconds:g} s).")
+        reason = f"Nothing found within planningTimeout ({seconds:g} s)."
+        return _nothing(problem, reason, is_complete)
     not_worth_it = _not_worth_it(problem, steps) if steps else None
     if not_worth_it is not None:
         names = tuple(name for name in policy.enabled_strategies if name != not_worth_it.name)
         rest = msgspec.structs.replace(policy, enabled_strategies=names)
         return make_plan(snapshot, rest, context, strategies, out_of_time)
-    return _plan(problem, steps)
+    return _plan(problem, steps, is_complete)
 
 
 def _not_worth_it(problem: Problem, steps: Sequence[Step]) -> Strategy | None:
@@ -68,7 +70,7 @@ def _not_worth_it(problem: Problem, steps: Sequence[Step]) -> Strategy | None:
     return problem.objective.not_worth_it(movable, len(steps))
 
 
-def _plan(problem: Problem, steps: Sequence[Step]) -> Plan:
+def _plan(problem: Problem, steps: Sequence[Step], is_complete: bool) -> Plan:
     before = _assessment(problem, (), problem.start_value + problem.pod_cost)
     report = PlanReport(problem, steps)
     blocked = tuple(report.blocked())
@@ -80,10 +82,11 @@ def _plan(problem: Problem, steps: Sequence[Step]) -> Plan:
         after=_assessment(problem, steps, cost),
         overloaded=_overloaded(problem),
         summary=_summary(problem, steps, blocked),
+        search_complete=is_complete,
     )
 
 
-def _nothing(problem: Problem, why: str) -> Plan:
+def _nothing(problem: Problem, reason: str, is_complete: bool = True) -> Plan:
     now = _assessment(problem, (), problem.start_value + problem.pod_cost)
     return Plan(
         moves=(),
@@ -91,7 +94,8 @@ def _nothing(problem: Problem, why: str) -> Plan:
         before=now,
         after=now,
         overloaded=_overloaded(problem),
-        summary=why,
+        summary=reason,
+        search_complete=is_complete,
     )
 
 
