@@ -111,7 +111,9 @@ class PlanningLoop:
         circumstances = self._circumstances(migrations)
         # In a thread: migrations under way do not wait for a plan.
         plan = await asyncio.to_thread(self._plan, snapshot, circumstances)
-        self._rounds_overloaded = {name: self._rounds_overloaded.get(name, 0) + 1 for name in plan.overloaded}
+        self._rounds_overloaded = {
+            name: self._rounds_overloaded.get(name, 0) + 1 for name in plan.overloaded
+        }
         wanted, left_alone = self._wanted(plan, migrations)
         if not self._dry_run:
             wanted = [move for move in wanted if await self._ask_for(move, snapshot, migrations)]
@@ -160,7 +162,9 @@ class PlanningLoop:
             now=self._clock.now().timestamp(),
             history=past_moves(migrations),
             in_flight=moves_in_flight(migrations),
-            rounds_overloaded={name: rounds + 1 for name, rounds in self._rounds_overloaded.items()},
+            rounds_overloaded={
+                name: rounds + 1 for name, rounds in self._rounds_overloaded.items()
+            },
         )
 
     def _plan(self, snapshot: Snapshot, circumstances: PlanningContext) -> Plan:

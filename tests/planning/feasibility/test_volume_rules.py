@@ -21,7 +21,11 @@ import pytest
 from rescheduler.model.kinds import KIND_BY_NAME
 from rescheduler.model.objects import GcePersistentDisk, PersistentVolumeSpec
 from rescheduler.model.snapshot import Bools, Snapshot
-from rescheduler.planning.feasibility.filter_plugin import ClusterView, CountingRule, FilterPlugin
+from rescheduler.planning.feasibility.filter_plugin import (
+    FilterPlugin,
+    PodCountingPlugin,
+    SharedLister,
+)
 from rescheduler.planning.feasibility.plugins.node_volume_limits import NodeVolumeLimits
 from rescheduler.planning.feasibility.plugins.volume_binding import VolumeBinding
 from rescheduler.planning.feasibility.plugins.volume_restrictions import VolumeRestrictions
@@ -597,8 +601,8 @@ class Rules:
 
     def __init__(self, snapshot: Snapshot, nodes: dict[int, int] | None = None) -> None:
         self.snapshot = snapshot
-        view = ClusterView(snapshot)
-        self.counting: list[CountingRule] = [VolumeRestrictions(view), NodeVolumeLimits(view)]
+        view = SharedLister(snapshot)
+        self.counting: list[PodCountingPlugin] = [VolumeRestrictions(view), NodeVolumeLimits(view)]
         self.all: list[FilterPlugin] = [*self.counting, VolumeBinding(view), VolumeZone(view)]
         for row in np.flatnonzero(snapshot.pods.placed).tolist():
             self.place(row, (nodes or {}).get(row, int(snapshot.pods.node[row])), 1)
@@ -606,7 +610,7 @@ class Rules:
     def place(self, row: int, node: int, count: int) -> None:
         pods = self.snapshot.pods
         for rule in self.counting:
-            rule.placed(int(pods.template[row]), node, count, bool(pods.deleting[row]))
+            rule.count_pods(int(pods.template[row]), node, count, bool(pods.deleting[row]))
 
     def refusals(self, template: int) -> dict[str, Bools]:
         answers = {rule.name: rule.refused(template) for rule in self.all}

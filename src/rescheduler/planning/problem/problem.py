@@ -154,7 +154,7 @@ class Problem:
         by_handoff = self.mode(template) != Mode.EVICT
         if by_handoff and checker.refusals(template)[target]:
             return False
-        if checker.minding[template]:
+        if checker.depends_on_pods[template]:
             if checker.refusals_without(pod)[target]:
                 return False
         elif not by_handoff and checker.refusals(template)[target]:

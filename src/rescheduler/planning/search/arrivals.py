@@ -69,9 +69,9 @@ class Arrivals:
     def _refused(self, template: int) -> Bools:
         """Where rules other than room refuse it; what its own going changes is not known here."""
         checker = self._problem.checker
-        if not checker.minding[template] or self._problem.mode(template) == Mode.EVICT:
+        if not checker.depends_on_pods[template] or self._problem.mode(template) == Mode.EVICT:
             return self._problem.pods.always_refused(template)
-        closed = checker.closed(template)
+        closed = checker.refused_regardless_of_room(template)
         takes_none = ~self._problem.load.takes_pods
         return takes_none if closed is None else closed | takes_none
 
@@ -100,7 +100,7 @@ class Arrivals:
             return
         for affected in self._problem.checker.affected_by(template):
             self._forget(affected)
-        if self._problem.checker.minding[template]:
+        if self._problem.checker.depends_on_pods[template]:
             self._forget(template)
         for node in nodes:
             if self._column_of[node] >= 0:

@@ -121,7 +121,7 @@ def waves(problem: Problem, steps: Iterable[Step]) -> list[int]:
     for pod, source, target in steps:
         template = int(problem.snapshot.pods.template[pod])
         needed = demand[:, template]
-        minds = bool(checker.minding[template])
+        minds = bool(checker.depends_on_pods[template])
         concerned = {*checker.affected_by(template), *([template] if minds else [])}
         if (
             (needed > np.maximum(surging[:, target], 0.0)).any()

@@ -93,7 +93,7 @@ class Placement:
         pods = self._pods[template, source]
         pod = pods.pop()
         self._pods.setdefault((template, target), []).append(pod)
-        self.checker.rearrange(pod, source, target)
+        self.checker.place_regardless_of_room(pod, source, target)
         if source != NO_NODE:
             self._leave(template, source)
         if target != NO_NODE:
@@ -108,7 +108,7 @@ class Placement:
 
     def accepts(self, shifts: Sequence[Shift]) -> bool:
         """Make these shifts together if every rule agrees with the outcome, else none of them."""
-        if not any(self.checker.beyond_nodes[template] for template, _, _ in shifts):
+        if not any(self.checker.depends_beyond_node[template] for template, _, _ in shifts):
             # The search has compared everything that counts for them.
             for shift in shifts:
                 self.shift(shift)
@@ -118,8 +118,8 @@ class Placement:
             self.shift(Shift(template, source, NO_NODE))
         for template, _, target in shifts:
             if target != NO_NODE:
-                if self.checker.beyond_nodes[template]:
-                    closed = self.checker.closed(template)
+                if self.checker.depends_beyond_node[template]:
+                    closed = self.checker.refused_regardless_of_room(template)
                     if closed is not None and closed[target]:
                         self.rewind(before)
                         return False

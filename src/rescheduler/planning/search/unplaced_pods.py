@@ -99,8 +99,8 @@ class UnplacedPods:
                 fits &= free >= amount
         row = placement.conflicts.row_of[template]
         fits &= placement.conflicts.counts[row] == 0
-        if self._placement.checker.beyond_nodes[template]:
-            closed = self._placement.checker.closed(template)
+        if self._placement.checker.depends_beyond_node[template]:
+            closed = self._placement.checker.refused_regardless_of_room(template)
             if closed is not None:
                 fits &= ~closed
         return np.flatnonzero(fits)

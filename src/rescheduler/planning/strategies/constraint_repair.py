@@ -106,7 +106,7 @@ class BrokenRules(ViolationTerm):
     def _suspects(self) -> Bools:
         broken = np.zeros(len(self._groups), bool)
         checker = self._context.checker
-        beyond = np.flatnonzero(checker.beyond_nodes[self._groups.template])
+        beyond = np.flatnonzero(checker.depends_beyond_node[self._groups.template])
         for group in beyond[:_MOST_CHECKED].tolist():
             broken[group] = checker.breaks_a_rule(int(self._groups.pods[self._groups.first[group]]))
         return broken

@@ -72,7 +72,7 @@ class StrategyContext:
 
     def always_refused(self, template: int) -> Bools:
         """Nodes that will not do for the template, whatever else is there."""
-        refused = self.checker.never(template)
+        refused = self.checker.always_refused(template)
         return ~self.load.takes_pods if refused is None else refused | ~self.load.takes_pods
 
     def refused_masks(self, templates: Ints) -> Bools:
