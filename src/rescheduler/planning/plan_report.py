@@ -9,10 +9,10 @@ from rescheduler.model.moves import Mode
 from rescheduler.model.snapshot import Bools
 from rescheduler.planning.movability.movability import Blocker
 from rescheduler.planning.plan import Blocked, Move
+from rescheduler.planning.problem.allowances import Allowances
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.problem.remaining_violations import RemainingViolations
-from rescheduler.planning.search.allowances import Allowances
-from rescheduler.planning.search.occupancy import Occupancy
+from rescheduler.planning.search.node_totals import NodeTotals
 from rescheduler.planning.search.ordering import waves
 from rescheduler.planning.search.steps import Step
 from rescheduler.planning.strategies.strategy import Strategy
@@ -32,7 +32,7 @@ class PlanReport:
         self._steps = steps
         self._moved = {step.pod for step in steps}
         problem.objective.update(problem.load.used)
-        self.occupancy = Occupancy(problem.load, problem.objective, problem.movable_on)
+        self.totals = NodeTotals(problem.load, problem.objective, problem.movable_on)
         self._violations = RemainingViolations(problem)
         self.gained_by_pods = 0.0
         """What is gained by where pods are, apart from what nodes hold."""
@@ -60,9 +60,9 @@ class PlanReport:
         source, target = names[step.source], names[step.target]
         template = int(self._problem.snapshot.pods.template[step.pod])
         strategy, why = self._purpose(step, template, makes_room)
-        before = float(load.load(self.occupancy.used)[step.target])
+        before = float(load.load(self.totals.used)[step.target])
         gain = self._violations.suspect_gain(step.pod) + self._replay(step, template)
-        after = float(load.load(self.occupancy.used)[step.target])
+        after = float(load.load(self.totals.used)[step.target])
         return Move(
             pod=self._problem.snapshot.pods.keys[step.pod],
             source=source,
@@ -85,12 +85,12 @@ class PlanReport:
             by_pod -= float(costs[target]) if costs is not None else 0.0
             term.moved(template, source, target)
         self.gained_by_pods += by_pod
-        gain = by_pod + float(self.occupancy.costs[[source, target]].sum())
-        self.occupancy.add(template, source, -1)
-        self.occupancy.add(template, target, 1)
+        gain = by_pod + float(self.totals.costs[[source, target]].sum())
+        self.totals.add(template, source, -1)
+        self.totals.add(template, target, 1)
         self._violations.moved(template, source, target)
         self._problem.checker.place(*step)
-        return gain - float(self.occupancy.costs[[source, target]].sum())
+        return gain - float(self.totals.costs[[source, target]].sum())
 
     def _purpose(self, step: Step, template: int, makes_room: bool) -> tuple[str, str]:
         """The strategy that a move is for, and why.
@@ -109,7 +109,7 @@ class PlanReport:
 
     def _relieved_by(self, strategies: Sequence[Strategy], node: int) -> tuple[str, str] | None:
         """The first of these strategies that wants pods to leave the node, and why."""
-        used, movable = self.occupancy.used, self.occupancy.movable
+        used, movable = self.totals.used, self.totals.movable
         for strategy in strategies:
             if strategy.nodes_to_relieve(used, movable)[node]:
                 name = self._problem.snapshot.nodes.names[node]
@@ -131,7 +131,7 @@ class PlanReport:
     def blocked(self) -> list[Blocked]:
         """A blocker for every pod that stayed on a node it should leave."""
         snapshot, movability = self._problem.snapshot, self._problem.movability
-        finder = BlockerFinder(self._problem, self._steps, self.occupancy)
+        finder = BlockerFinder(self._problem, self._steps, self.totals)
         found = []
         for node in self._nodes_to_relieve():
             for pod in self._pods_on(node):
@@ -144,9 +144,9 @@ class PlanReport:
 
     def _nodes_to_relieve(self) -> list[int]:
         """Nodes that pods should still leave, the costliest first."""
-        used, movable = self.occupancy.used, self.occupancy.movable
+        used, movable = self.totals.used, self.totals.movable
         nodes = np.flatnonzero(self._problem.objective.nodes_to_relieve(used, movable))
-        costliest = nodes[np.argsort(-self.occupancy.costs[nodes], kind="stable")]
+        costliest = nodes[np.argsort(-self.totals.costs[nodes], kind="stable")]
         return [int(node) for node in costliest[:_MOST_NODES_REPORTED]]
 
     def _pods_on(self, node: int) -> list[int]:
@@ -165,16 +165,16 @@ def _side_effect(node: str, makes_room: bool) -> str:
 class BlockerFinder:
     """Finds why pods that could be moved were not, with all moves of the plan carried out."""
 
-    def __init__(self, problem: Problem, steps: Sequence[Step], occupancy: Occupancy) -> None:
+    def __init__(self, problem: Problem, steps: Sequence[Step], totals: NodeTotals) -> None:
         self._problem = problem
-        self._occupancy = occupancy
+        self._totals = totals
         self._is_full = len(steps) >= problem.max_moves
         self._known: dict[tuple[int, int], Blocker] = {}
         self._allowances = Allowances(problem)
         for pod, source, target in steps:
-            self._allowances.take(int(problem.snapshot.pods.template[pod]), 1)
-            self._allowances.touch(source, 1)
-            self._allowances.touch(target, 1)
+            self._allowances.count_move(int(problem.snapshot.pods.template[pod]), 1)
+            self._allowances.count_on_node(source, 1)
+            self._allowances.count_on_node(target, 1)
 
     def blocker(self, pod: int, node: int) -> Blocker:
         """The blocker, the same for all pods of a template on a node."""
@@ -219,7 +219,7 @@ class BlockerFinder:
         return None
 
     def _avoided(self, template: int) -> Bools:
-        then = self._occupancy.used + self._problem.load.demand[:, template][:, None]
+        then = self._totals.used + self._problem.load.demand[:, template][:, None]
         avoided = self._problem.objective.avoids(slice(None), then)
         return np.zeros(then.shape[1], bool) if avoided is None else avoided
 

@@ -74,7 +74,7 @@ def _plan(problem: Problem, steps: Sequence[Step], is_complete: bool) -> Plan:
     before = _assessment(problem, (), problem.start_value + problem.pod_cost)
     report = PlanReport(problem, steps)
     blocked = tuple(report.blocked())
-    cost = report.occupancy.total() + problem.pod_cost - report.gained_by_pods
+    cost = report.totals.recomputed_total() + problem.pod_cost - report.gained_by_pods
     return Plan(
         moves=report.moves,
         blocked=blocked,

@@ -1,7 +1,7 @@
 """Descent: the best single move, again and again.
 
-Every move is judged with all earlier ones made, so the moves are in an order in which they can be
-carried out.
+Every move is checked with all earlier ones carried out, so the moves are in an order in which they
+are possible.
 """
 
 from collections.abc import Callable
@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
+from rescheduler.planning.problem.allowances import Allowances
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.problem.remaining_violations import RemainingViolations
-from rescheduler.planning.search.allowances import Allowances
-from rescheduler.planning.search.arrivals import Arrivals
-from rescheduler.planning.search.occupancy import Occupancy
+from rescheduler.planning.search.arrival_costs import ArrivalCosts
+from rescheduler.planning.search.node_totals import NodeTotals
 from rescheduler.planning.search.steps import Step
 
 # Pods are looked for on the nodes with most to gain; those further down have less.
@@ -23,25 +23,25 @@ _NODES_LOOKED_AT = 8
 _ABOUT_AS_GOOD = 0.95
 # Of the objective: not worth a search.
 _NOTHING = 1e-4
-# Targets tried for a pod that a rule keeps from the best ones.
+# Targets tried for a pod that a plugin keeps from the best ones.
 _TRIES = 8
 
 
 class Descent:
-    """Makes one move after another, each the best there is at its turn."""
+    """Chooses one move after another, each time the best there is."""
 
     def __init__(self, problem: Problem, out_of_time: Callable[[], bool]) -> None:
         self._problem = problem
         self._out_of_time = out_of_time
         self._groups = problem.groups
-        self.occupancy = Occupancy(problem.load, problem.objective, problem.movable_on)
-        self._arrivals = Arrivals(problem, self.occupancy)
+        self.totals = NodeTotals(problem.load, problem.objective, problem.movable_on)
+        self._arrival_costs = ArrivalCosts(problem, self.totals)
         self._allowances = Allowances(problem)
         self._violations = RemainingViolations(problem)
         self._left: Ints = problem.groups.count.copy()
         self._gain_of_leaving = self._gains(np.arange(len(self._groups)))
         self._hopeless: Bools = np.zeros(len(self._groups), bool)
-        self._promise = self._best_of_nodes()
+        self._most_to_gain = self._best_of_nodes()
         self.steps: list[Step] = []
 
     def run(self) -> list[Step]:
@@ -50,23 +50,23 @@ class Descent:
             found = self._best()
             if found is None:
                 break
-            self._make(*found)
+            self._carry_out(*found)
         return self.steps
 
     def left_something(self) -> bool:
-        """Whether there could be more to gain than single moves have."""
+        """Whether there may be more to gain than by single moves."""
         gains = self._violations.on_nodes(self._groups.template, self._groups.node)
-        return bool((gains * (self._left > 0)).any() or self.occupancy.total() > _NOTHING)
+        return bool((gains * (self._left > 0)).any() or self.totals.recomputed_total() > _NOTHING)
 
     # ------------------------------------------------------------ what leaving gains
 
     def _gains(self, groups: npt.NDArray[np.int64]) -> Floats:
-        """By how much things get better if a pod of each of these groups goes, for its price."""
-        occupancy, load = self.occupancy, self._problem.load
+        """What is gained if a pod of each of these groups leaves, less the price of its move."""
+        totals, load = self.totals, self._problem.load
         nodes, templates = self._groups.node[groups], self._groups.template[groups]
-        then = occupancy.used[:, nodes] - load.demand[:, templates]
-        cost = occupancy.objective.cost(nodes, then, occupancy.movable[nodes] - 1)
-        gains = occupancy.costs[nodes] - cost - self._problem.move_prices[templates]
+        then = totals.used[:, nodes] - load.demand[:, templates]
+        cost = totals.objective.cost(nodes, then, totals.movable[nodes] - 1)
+        gains = totals.costs[nodes] - cost - self._problem.move_prices[templates]
         gains += self._violations.on_nodes(templates, nodes)
         gains += self._violations.suspected(groups)
         for term in self._problem.pod_terms:
@@ -81,9 +81,9 @@ class Descent:
     def _refresh(self, node: int) -> None:
         groups = self._groups.of_node(node)
         self._gain_of_leaving[groups] = self._gains(np.arange(groups.start, groups.stop))
-        self._promise[node] = self._promise_of(node)
+        self._most_to_gain[node] = self._most_to_gain_on(node)
 
-    def _promise_of(self, node: int) -> float:
+    def _most_to_gain_on(self, node: int) -> float:
         groups = self._groups.of_node(node)
         live = ~self._hopeless[groups] & (self._left[groups] > 0)
         return float(self._gain_of_leaving[groups][live].max(initial=-np.inf))
@@ -96,7 +96,9 @@ class Descent:
             groups = self._candidates()
             if not len(groups):
                 return None
-            arrival = self._arrivals.least(self._groups.template[groups], self._groups.node[groups])
+            arrival = self._arrival_costs.least(
+                self._groups.template[groups], self._groups.node[groups]
+            )
             gains = self._gain_of_leaving[groups] - arrival
             for group in self._in_order(groups, gains):
                 target = self._verified_target(group)
@@ -107,10 +109,10 @@ class Descent:
                 self._give_up(group)
 
     def _candidates(self) -> npt.NDArray[np.int64]:
-        """Groups with pods that could go, on the nodes that promise most."""
-        promising = np.flatnonzero(self._promise > 0)
+        """Groups with pods that could go, on the nodes with most to gain."""
+        promising = np.flatnonzero(self._most_to_gain > 0)
         if len(promising) > _NODES_LOOKED_AT:
-            most = np.argpartition(-self._promise[promising], _NODES_LOOKED_AT - 1)
+            most = np.argpartition(-self._most_to_gain[promising], _NODES_LOOKED_AT - 1)
             promising = promising[most[:_NODES_LOOKED_AT]]
         ranges = [
             np.arange(*self._groups.of_node(node).indices(len(self._groups)))
@@ -145,7 +147,7 @@ class Descent:
         template = int(self._groups.template[group])
         if self._violations.clear_suspicion(group, pod):
             self._refresh(source)
-        row = self._arrivals.row(template)
+        row = self._arrival_costs.row(template)
         gain = float(self._gain_of_leaving[group])
         for term in self._problem.pod_terms:
             costs = term.arrival_costs(template, source)
@@ -171,25 +173,25 @@ class Descent:
     def _give_up(self, group: int) -> None:
         self._hopeless[group] = True
         node = int(self._groups.node[group])
-        self._promise[node] = self._promise_of(node)
+        self._most_to_gain[node] = self._most_to_gain_on(node)
 
-    # ------------------------------------------------------------ making it
+    # ------------------------------------------------------------ carrying it out
 
-    def _make(self, group: int, target: int) -> None:
+    def _carry_out(self, group: int, target: int) -> None:
         pod, source = self._pod(group), int(self._groups.node[group])
         template = int(self._groups.template[group])
         self._problem.checker.move(pod, target)
         self._left[group] -= 1
-        self._allowances.take(template, 1)
-        self._allowances.touch(source, 1)
-        self._allowances.touch(target, 1)
+        self._allowances.count_move(template, 1)
+        self._allowances.count_on_node(source, 1)
+        self._allowances.count_on_node(target, 1)
         self.steps.append(Step(pod, source, target))
         for node, count in ((source, -1), (target, 1)):
-            self.occupancy.add(template, node, count)
+            self.totals.add(template, node, count)
         self._violations.moved(template, source, target)
-        self._arrivals.refresh(template, (source, target))
-        touched = {source, target}
+        self._arrival_costs.refresh(template, (source, target))
+        changed = {source, target}
         for term in self._problem.pod_terms:
-            touched |= term.moved(template, source, target)
-        for node in touched:
+            changed |= term.moved(template, source, target)
+        for node in changed:
             self._refresh(node)

@@ -1,4 +1,4 @@
-"""What searches hand out."""
+"""What searches return."""
 
 from typing import NamedTuple
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from rescheduler.model.snapshot import NO_NODE, Bools, Floats, Ints
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
+from rescheduler.planning.problem.allowances import Allowances
 from rescheduler.planning.problem.problem import Problem
-from rescheduler.planning.search.allowances import Allowances
-from rescheduler.planning.search.occupancy import Occupancy
+from rescheduler.planning.search.node_totals import NodeTotals
 from rescheduler.planning.search.steps import Step
 
 
@@ -30,13 +30,13 @@ class Shift(NamedTuple):
         return Shift(self.template, self.target, self.source)
 
 
-class Placement:
-    """A state of the search: groups, what nodes hold, and how far that is from the start."""
+class Assignment:
+    """Which pods are where: groups, what nodes hold, and how far that is from the start."""
 
     def __init__(self, problem: Problem, checker: FeasibilityChecker) -> None:
         self.problem = problem
         self.checker = checker
-        self.occupancy = Occupancy(problem.load, problem.objective, problem.movable_on)
+        self.totals = NodeTotals(problem.load, problem.objective, problem.movable_on)
         self.conflicts = problem.conflicts.copy()
         nodes = len(problem.snapshot.nodes)
         self.now: list[dict[int, int]] = [{} for _ in range(nodes)]
@@ -106,8 +106,8 @@ class Placement:
             self.shift(self.journal.pop().back())
             self.journal.pop()
 
-    def accepts(self, shifts: Sequence[Shift]) -> bool:
-        """Make these shifts together if every rule agrees with the outcome, else none of them."""
+    def try_shifts(self, shifts: Sequence[Shift]) -> bool:
+        """Make these shifts together if every plugin accepts the outcome, else none of them."""
         if not any(self.checker.depends_beyond_node[template] for template, _, _ in shifts):
             # The search has compared everything that counts for them.
             for shift in shifts:
@@ -119,8 +119,8 @@ class Placement:
         for template, _, target in shifts:
             if target != NO_NODE:
                 if self.checker.depends_beyond_node[template]:
-                    closed = self.checker.refused_regardless_of_room(template)
-                    if closed is not None and closed[target]:
+                    refused = self.checker.refused_regardless_of_room(template)
+                    if refused is not None and refused[target]:
                         self.rewind(before)
                         return False
                 self.shift(Shift(template, NO_NODE, target))
@@ -133,7 +133,7 @@ class Placement:
             self._count_move(template, node, -1)
         else:
             self.vacant[template][node] = at_start - count + 1
-            self.allowances.touch(node, 1)
+            self.allowances.count_on_node(node, 1)
         if count == 1:
             del here[template]
             self._drop_group(template, node)
@@ -147,7 +147,7 @@ class Placement:
         if count >= at_start:
             self._count_move(template, node, 1)
         else:
-            self.allowances.touch(node, -1)
+            self.allowances.count_on_node(node, -1)
             if at_start - count == 1:
                 del self.vacant[template][node]
             else:
@@ -160,12 +160,12 @@ class Placement:
     def _count_move(self, template: int, node: int, count: int) -> None:
         self.moves += count
         self.moved_of[template] += count
-        self.allowances.touch(node, count)
-        self.allowances.take(template, count)
+        self.allowances.count_on_node(node, count)
+        self.allowances.count_move(template, count)
         self.move_cost += count * float(self.problem.move_prices[template])
 
     def _change(self, template: int, node: int, count: int) -> None:
-        self.occupancy.add(template, node, count)
+        self.totals.add(template, node, count)
         self.conflicts.add(template, node, count)
         slot = self._slot_of.get((template, node))
         if slot is not None:
@@ -200,9 +200,9 @@ class Placement:
         return self.moves <= self.problem.max_moves and self.allowances.are_kept()
 
     def value(self) -> float:
-        """What this state costs: the nodes, broken rules, and the moves it takes."""
+        """What this assignment costs: the nodes, broken rules, and the moves it takes."""
         violations = float(self.gains_of_leaving(self.templates, self.nodes).sum())
-        return float(self.occupancy.costs.sum()) + violations + self.move_cost
+        return float(self.totals.costs.sum()) + violations + self.move_cost
 
     def gains_of_leaving(self, templates: Ints, nodes: Ints) -> Floats:
         """What leaving would resolve: rules that a pod of each template breaks on its node."""
@@ -211,13 +211,13 @@ class Placement:
             gains += term.gains_of_leaving(templates, nodes, self.conflicts)
         return gains
 
-    def go(self, steps: Sequence[Step]) -> None:
+    def apply(self, steps: Sequence[Step]) -> None:
         """Let these pods go where their steps lead."""
         for pod, source, target in steps:
             self.shift(Shift(int(self.problem.snapshot.pods.template[pod]), source, target))
 
     def steps(self) -> list[Step]:
-        """Which pods have to go where for this state; twins take the place of twins."""
+        """Which pods have to go where. Pods of a template take each other's place."""
         steps: list[Step] = []
         for template in np.flatnonzero(self.moved_of).tolist():
             going = [
