@@ -23,10 +23,10 @@ def workload(key: str, nodes: str, kind: Any = replicaset) -> Objects:
 
 
 def limits(
-    objects: Objects, policy: Policy, circumstances: PlanningContext = DEFAULT_CONTEXT
+    objects: Objects, policy: Policy, context: PlanningContext = DEFAULT_CONTEXT
 ) -> MoveLimits:
     snapshot = snapshot_of([node("a"), node("b", pods=20), *objects])
-    return MoveLimits(snapshot, policy, Movability(snapshot, policy, circumstances), circumstances)
+    return MoveLimits(snapshot, policy, Movability(snapshot, policy, context), context)
 
 
 def told(found: MoveLimits, template: int = 0) -> dict[str, int]:
@@ -102,11 +102,11 @@ def test_pods_that_cannot_move_need_no_scopes() -> None:
 
 def test_migrations_under_way_count() -> None:
     policy = Policy(max_moves_per_namespace=Limit("3"), max_moves_per_node=Limit("5"))
-    circumstances = PlanningContext(
+    context = PlanningContext(
         in_flight=(MoveInFlight("shop/db-0", "b"), MoveInFlight("shop/gone", "b"))
     )
     objects = workload("shop/db", "aab", kind=statefulset)
-    found = limits([*objects, budget("shop/db", allowed=1)], policy, circumstances)
+    found = limits([*objects, budget("shop/db", allowed=1)], policy, context)
     assert told(found) == {"NamespaceLimit": 2, "OneAtATime": 0, "Budget": 0}
     assert [found.per_node(0), found.per_node(1)] == [4, 3]
 

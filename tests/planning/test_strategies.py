@@ -37,8 +37,8 @@ def replicas(name: str, nodes: str, *, cpu: str = "1", **options: Any) -> Object
     return [owner, *pods]
 
 
-def plan_for(objects: Objects, rules: Policy, circumstances: Any = None) -> Plan:
-    return make_plan(snapshot_of(objects), rules, circumstances or PlanningContext())
+def plan_for(objects: Objects, rules: Policy, context: Any = None) -> Plan:
+    return make_plan(snapshot_of(objects), rules, context or PlanningContext())
 
 
 def after(objects: Objects, plan: Plan) -> Objects:

@@ -16,7 +16,7 @@ from rescheduler.settings import Policy
 
 
 class NodeVerdict(Part, frozen=True, omit_defaults=False):
-    """What one node says to the pod, and how loaded it is before and after taking it."""
+    """Whether one node accepts the pod, and how loaded it is before and after."""
 
     node: str
     accepted: bool
@@ -29,7 +29,7 @@ class NodeVerdict(Part, frozen=True, omit_defaults=False):
 
 
 class Explanation(Part, frozen=True, omit_defaults=False):
-    """All there is to say about where a pod could be."""
+    """Where a pod could run, and whether it may be moved."""
 
     pod: str
     node: str
@@ -56,11 +56,11 @@ def explain(
     *,
     beside_old_pod: bool = False,
 ) -> Explanation:
-    """What every node says to this pod; `accepted` is with the old pod gone, unless beside it."""
+    """What every node says to this pod; `accepted` is without the old pod, unless it is to stay."""
     checker, movability = FeasibilityChecker(snapshot), Movability(snapshot, policy, context)
     template = int(snapshot.pods.template[pod])
     source = int(snapshot.pods.node[pod])
-    beside = checker.refusals(template)
+    with_old_pod = checker.refusals(template)
     with nullcontext() if beside_old_pod or source < 0 else checker.without(pod):
         asked = checker.refusals(template)
         reasons = {int(node): checker.reason(template, int(node)) for node in np.flatnonzero(asked)}
@@ -77,7 +77,7 @@ def explain(
             NodeVerdict(
                 node=name,
                 accepted=not asked[row],
-                accepted_beside_old_pod=not beside[row],
+                accepted_beside_old_pod=not with_old_pod[row],
                 plugin=checker.plugins[asked[row] - 1].name if asked[row] else "",
                 reason=reasons.get(row, ""),
                 load_before=float(now[row]),

@@ -1,4 +1,4 @@
-"""What planning hands out: moves in order, why the rest stayed, and what it all amounts to."""
+"""What planning returns: moves in order, why the rest stayed, and the state before and after."""
 
 import msgspec
 
@@ -49,7 +49,7 @@ class Assessment(Part, frozen=True, omit_defaults=False):
 
 
 class Plan(Part, frozen=True, omit_defaults=False):
-    """Moves in the order they are to be made, and why other pods stayed."""
+    """Moves in the order in which they are to be carried out, and why other pods stayed."""
 
     moves: tuple[Move, ...]
     blocked: tuple[Blocked, ...]

@@ -99,7 +99,7 @@ class PlanReport:
         """
         strategies = self._problem.objective.strategies
         node = self._problem.snapshot.nodes.names[step.source]
-        requested = [each for each in strategies if each.urgency == Urgency.REQUESTED]
+        requested = [active for active in strategies if active.urgency == Urgency.REQUESTED]
         return (
             self._relieved_by(requested, step.source)
             or self._wanted_of_pod(step, template)

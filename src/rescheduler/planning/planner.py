@@ -4,8 +4,8 @@ All the planner may know is in the snapshot, the policy and the context it is gi
 found out, including why it left a pod alone, is in the plan it returns.
 
 Every plan keeps one promise: stop after any of its moves, and no constraint is broken that was not
-broken before. Each move is judged with all earlier moves made: its target must accept the pod once
-the old one is gone and, for a handoff, also while it is still there.
+broken before. Each move is checked with all earlier moves carried out: its target must accept the
+pod once the old one is gone and, for a handoff, also while it is still there.
 """
 
 from collections import Counter
@@ -57,8 +57,8 @@ def make_plan(
     not_worth_it = _not_worth_it(problem, steps) if steps else None
     if not_worth_it is not None:
         names = tuple(name for name in policy.enabled_strategies if name != not_worth_it.name)
-        rest = msgspec.structs.replace(policy, enabled_strategies=names)
-        return make_plan(snapshot, rest, context, strategies, out_of_time)
+        without = msgspec.structs.replace(policy, enabled_strategies=names)
+        return make_plan(snapshot, without, context, strategies, out_of_time)
     return _plan(problem, steps, is_complete)
 
 
@@ -129,6 +129,6 @@ def _summary(problem: Problem, steps: Sequence[Step], blocked: tuple[Blocked, ..
         return "Nothing to move: maxReschedulePods is 0."
     if not blocked:
         return "Nothing to move: only pods that belong to their nodes are left there."
-    counts = Counter(each.blocker for each in blocked).most_common(3)
+    counts = Counter(pod.blocker for pod in blocked).most_common(3)
     listed = ", ".join(f"{name} ({count})" for name, count in counts)
     return f"Nothing to move: every pod that should leave its node is blocked: {listed}."

@@ -31,10 +31,10 @@ _SAME = 1e-9
 def plan_of(scene: Scene, backwards: bool = False) -> Plan:
     """The plan that is to be checked; the objects come in one order or the other."""
     objects = scene.objects[::-1] if backwards else scene.objects
-    circumstances = PlanningContext(
+    context = PlanningContext(
         now=NOW, in_flight=tuple(MoveInFlight(pod, target) for pod, target in scene.in_flight)
     )
-    return make_plan(snapshot_of(objects), policy_of(scene), circumstances)
+    return make_plan(snapshot_of(objects), policy_of(scene), context)
 
 
 def policy_of(scene: Scene) -> Policy:

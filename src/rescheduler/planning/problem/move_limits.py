@@ -1,8 +1,8 @@
 """How many pods a plan may move of one kind.
 
-Templates that share a limit are in one scope: those of a namespace, of a workload, under a
+Templates that share a limit are in one scope: those of a namespace, of a workload, or under a
 disruption budget. A scope's allowance is how many of its pods may still be moved; migrations that
-are under way have had their share already. No scope is made where nothing is limited.
+are under way have had their share already. There is no scope where nothing is limited.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ _MOST = 2**31 - 1
 
 
 class _LimitKind(NamedTuple):
-    """A kind of limit: the blocker's name, and what it says of whom and how many."""
+    """The blocker's name, and its text with room for a name and a number."""
 
     blocker: str
     sentence: str
@@ -149,7 +149,7 @@ class MoveLimits:
         """Migrations under way by the nodes that they leave and the nodes that they come to."""
         index, nodes = self._snapshot.nodes.index, self._snapshot.pods.node
         leaving = Counter(int(nodes[pod]) for pod in self._movability.in_flight)
-        targets = (index.get(each.target) for each in self._context.in_flight)
+        targets = (index.get(move.target) for move in self._context.in_flight)
         return leaving + Counter(target for target in targets if target is not None)
 
 

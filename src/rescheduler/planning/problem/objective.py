@@ -154,7 +154,7 @@ class Objective:
     def not_worth_it(self, movable: Ints, moves: int) -> Strategy | None:
         """A strategy for which a plan of so many moves gains too little."""
         return next(
-            (each for each in self.strategies if not each.is_worth_it(movable, moves)), None
+            (active for active in self.strategies if not active.is_worth_it(movable, moves)), None
         )
 
     def idle_reasons(self) -> str:

@@ -14,7 +14,7 @@ from rescheduler.planning.movability.equivalence_groups import equivalence_group
 from rescheduler.planning.movability.movability import Movability
 from rescheduler.planning.node_load import NodeLoad
 from rescheduler.planning.problem.in_flight import with_arrivals
-from rescheduler.planning.problem.move_costs import age_order, prices
+from rescheduler.planning.problem.move_costs import age_order, disruption_costs
 from rescheduler.planning.problem.move_limits import MoveLimits
 from rescheduler.planning.problem.objective import Objective
 from rescheduler.planning.strategies import STRATEGIES, enabled_strategies
@@ -100,7 +100,7 @@ class Problem:
     @cached_property
     def move_prices(self) -> Floats:
         """What a move of a pod of each template must gain at least."""
-        disruptions = prices(self.snapshot, self.context, self.movability)
+        disruptions = disruption_costs(self.snapshot, self.context, self.movability)
         if any(strategy.states_move_price(self.policy) for strategy in self._known.values()):
             # What a move costs was said; how much it disrupts only decides between equals.
             disruptions = 1.0 + _SLIGHTLY * (disruptions - 1.0)

@@ -19,7 +19,7 @@ class RemainingViolations:
         self._terms = problem.violation_terms
         nothing = np.zeros(len(problem.groups), bool)
         found = [term.suspects() for term in self._terms]
-        self._suspects = [nothing if each is None else each.copy() for each in found]
+        self._suspects = [nothing if suspects is None else suspects.copy() for suspects in found]
         self._conflicts = problem.conflicts.copy() if self._terms else None
 
     def on_nodes(self, templates: Ints, nodes: Ints) -> Floats:
@@ -31,7 +31,7 @@ class RemainingViolations:
         return gains
 
     def suspected(self, groups: npt.NDArray[np.int64]) -> Floats:
-        """What leaving gains a pod of each of these groups besides, if it breaks what it may."""
+        """What leaving gains a pod of each of these groups in addition, if suspicions are true."""
         gains = np.zeros(len(groups))
         for term, suspects in zip(self._terms, self._suspects, strict=True):
             gains += term.suspect_gain * suspects[groups]

@@ -175,7 +175,7 @@ class NodeConsolidation:
     # ------------------------------------------------------------ one trial
 
     def _try(self, nodes: list[int], tries: int, temperature: float) -> None:
-        """Close these nodes; keep the result if it is cheaper or, at a high temperature, nearly so."""
+        """Close these nodes; keep the result if it is cheaper or, early on, nearly as cheap."""
         before = len(self._assignment.journal)
         for node in nodes:
             self._close(node)

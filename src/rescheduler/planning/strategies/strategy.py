@@ -102,7 +102,7 @@ class Strategy:
         return None
 
     def avoids(self, rows: Rows, used: Floats) -> Bools | None:
-        """Nodes that no pod should come to if that made them hold so much; None: none.
+        """Nodes that no pod should come to if they then held so much; None: none.
 
         Asked even if the strategy is idle.
         """
