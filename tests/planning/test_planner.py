@@ -312,14 +312,14 @@ def test_every_target_accepts_its_pod_when_its_turn_comes(objects: Objects) -> N
         defragmentation=DefragmentationOptions(shape={"cpu": "2"}),
     )
     plan = make_plan(snapshot, everything)
-    judge = FeasibilityChecker(snapshot)
+    checker = FeasibilityChecker(snapshot)
     for move in plan.moves:
         row, target = snapshot.pods.find(move.pod), snapshot.nodes.index[move.target]
         assert row is not None
         template = int(snapshot.pods.template[row])
-        assert snapshot.nodes.names[judge.node_of(row)] == move.source
-        assert judge.accepted(template)[target]
-        judge.move(row, target)
+        assert snapshot.nodes.names[checker.node_of(row)] == move.source
+        assert checker.accepted(template)[target]
+        checker.move(row, target)
     assert len(plan.moves) <= everything.max_reschedule_pods
     assert plan.after.objective <= plan.before.objective
     assert make_plan(snapshot, everything) == plan
