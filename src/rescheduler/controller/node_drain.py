@@ -19,7 +19,7 @@ from rescheduler.model.kinds import NODE
 from rescheduler.model.objects import Node
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.planning.plan import Blocked, Plan
+from rescheduler.planning.plan import BlockedPod, Plan
 from rescheduler.planning.planner import make_plan
 from rescheduler.planning.strategies import requested_strategies
 from rescheduler.settings import NodeMaintenanceOptions, Policy, SecondsOrZero
@@ -113,7 +113,7 @@ class NodeDrain:
         changed = replace(snapshot.nodes, objects=tuple(nodes))
         return make_plan(replace(snapshot, nodes=changed), policy)
 
-    def _report(self, blocked: tuple[Blocked, ...], failed: dict[str, str]) -> bool:
+    def _report(self, blocked: tuple[BlockedPod, ...], failed: dict[str, str]) -> bool:
         """Say what is left, and why; whether that is nothing."""
         screen = console()
         for each in blocked:

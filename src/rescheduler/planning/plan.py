@@ -21,7 +21,7 @@ class Move(Part, frozen=True, omit_defaults=False):
     """Moves of one wave may run at the same time; those of the next need them finished."""
 
 
-class Blocked(Part, frozen=True):
+class BlockedPod(Part, frozen=True):
     """A pod that would have been moved, and what kept it where it is."""
 
     pod: str
@@ -52,7 +52,7 @@ class Plan(Part, frozen=True, omit_defaults=False):
     """Moves in the order in which they are to be carried out, and why other pods stayed."""
 
     moves: tuple[Move, ...]
-    blocked: tuple[Blocked, ...]
+    blocked: tuple[BlockedPod, ...]
     before: Assessment
     after: Assessment
     overloaded: tuple[str, ...]

@@ -8,13 +8,13 @@ import numpy as np
 from rescheduler.model.moves import Mode
 from rescheduler.model.snapshot import Bools
 from rescheduler.planning.movability.movability import Blocker
-from rescheduler.planning.plan import Blocked, Move
+from rescheduler.planning.plan import BlockedPod, Move
 from rescheduler.planning.problem.allowances import Allowances
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.problem.remaining_violations import RemainingViolations
 from rescheduler.planning.search.node_totals import NodeTotals
 from rescheduler.planning.search.ordering import waves
-from rescheduler.planning.search.steps import Step
+from rescheduler.planning.search.steps import SearchStep
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.planning.strategies.urgency import Urgency
 
@@ -27,7 +27,7 @@ _EXPECTED_BLOCKERS = ("DaemonSetPod", "StaticPod")
 class PlanReport:
     """Replays the steps of a plan and describes them. The problem's checker follows."""
 
-    def __init__(self, problem: Problem, steps: Sequence[Step]) -> None:
+    def __init__(self, problem: Problem, steps: Sequence[SearchStep]) -> None:
         self._problem = problem
         self._steps = steps
         self._moved = {step.pod for step in steps}
@@ -55,7 +55,7 @@ class PlanReport:
             moves.append(self._move(step, wave, makes_room=awaited[step.source] > 0))
         return moves
 
-    def _move(self, step: Step, wave: int, makes_room: bool) -> Move:
+    def _move(self, step: SearchStep, wave: int, makes_room: bool) -> Move:
         names, load = self._problem.snapshot.nodes.names, self._problem.load
         source, target = names[step.source], names[step.target]
         template = int(self._problem.snapshot.pods.template[step.pod])
@@ -74,7 +74,7 @@ class PlanReport:
             wave=wave,
         )
 
-    def _replay(self, step: Step, template: int) -> float:
+    def _replay(self, step: SearchStep, template: int) -> float:
         """Carry out the step; returns by how much the objective falls."""
         _, source, target = step
         one, here = np.array([template], np.int32), np.array([source], np.int32)
@@ -92,7 +92,7 @@ class PlanReport:
         self._problem.checker.place(*step)
         return gain - float(self.totals.costs[[source, target]].sum())
 
-    def _purpose(self, step: Step, template: int, makes_room: bool) -> tuple[str, str]:
+    def _purpose(self, step: SearchStep, template: int, makes_room: bool) -> tuple[str, str]:
         """The strategy that a move is for, and why.
 
         First what a person asked for, then what is wanted of this pod, then of its node.
@@ -116,7 +116,7 @@ class PlanReport:
                 return strategy.name, f"{name} has {strategy.reason(node, used)}"
         return None
 
-    def _wanted_of_pod(self, step: Step, template: int) -> tuple[str, str] | None:
+    def _wanted_of_pod(self, step: SearchStep, template: int) -> tuple[str, str] | None:
         """The strategy that wants this very pod to leave its node, and why."""
         broken = self._violations.broken_by(step.pod, template, step.source)
         if broken is not None:
@@ -128,7 +128,7 @@ class PlanReport:
 
     # ------------------------------------------------------------ why the rest stayed
 
-    def blocked(self) -> list[Blocked]:
+    def blocked(self) -> list[BlockedPod]:
         """A blocker for every pod that stayed on a node it should leave."""
         snapshot, movability = self._problem.snapshot, self._problem.movability
         finder = BlockerFinder(self._problem, self._steps, self.totals)
@@ -139,7 +139,7 @@ class PlanReport:
                 blocker = None if is_movable else movability.blocker(pod)
                 blocker = blocker or finder.blocker(pod, node)
                 if blocker.name not in _EXPECTED_BLOCKERS:
-                    found.append(Blocked(snapshot.pods.keys[pod], blocker.name, blocker.detail))
+                    found.append(BlockedPod(snapshot.pods.keys[pod], blocker.name, blocker.detail))
         return found
 
     def _nodes_to_relieve(self) -> list[int]:
@@ -165,7 +165,7 @@ def _side_effect(node: str, makes_room: bool) -> str:
 class BlockerFinder:
     """Finds why pods that could be moved were not, with all moves of the plan carried out."""
 
-    def __init__(self, problem: Problem, steps: Sequence[Step], totals: NodeTotals) -> None:
+    def __init__(self, problem: Problem, steps: Sequence[SearchStep], totals: NodeTotals) -> None:
         self._problem = problem
         self._totals = totals
         self._is_full = len(steps) >= problem.max_moves

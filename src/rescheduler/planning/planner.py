@@ -17,12 +17,12 @@ import numpy as np
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.assessment import assess, pods_in_use
 from rescheduler.planning.context import DEFAULT_CONTEXT, PlanningContext
-from rescheduler.planning.plan import Assessment, Blocked, Plan
+from rescheduler.planning.plan import Assessment, BlockedPod, Plan
 from rescheduler.planning.plan_report import PlanReport
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.safety_checks import failed_safety_check
 from rescheduler.planning.search.searches import find_steps
-from rescheduler.planning.search.steps import Step
+from rescheduler.planning.search.steps import SearchStep
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.settings import Policy
 
@@ -62,7 +62,7 @@ def make_plan(
     return _plan(problem, steps, is_complete)
 
 
-def _not_worth_it(problem: Problem, steps: Sequence[Step]) -> Strategy | None:
+def _not_worth_it(problem: Problem, steps: Sequence[SearchStep]) -> Strategy | None:
     """A strategy that gains too little by these steps."""
     movable = problem.movable_on.copy()
     np.subtract.at(movable, [step.source for step in steps], 1)
@@ -70,7 +70,7 @@ def _not_worth_it(problem: Problem, steps: Sequence[Step]) -> Strategy | None:
     return problem.objective.not_worth_it(movable, len(steps))
 
 
-def _plan(problem: Problem, steps: Sequence[Step], is_complete: bool) -> Plan:
+def _plan(problem: Problem, steps: Sequence[SearchStep], is_complete: bool) -> Plan:
     before = _assessment(problem, (), problem.start_value + problem.pod_cost)
     report = PlanReport(problem, steps)
     blocked = tuple(report.blocked())
@@ -104,7 +104,7 @@ def _overloaded(problem: Problem) -> tuple[str, ...]:
     return tuple(problem.snapshot.nodes.names[row] for row in rows)
 
 
-def _assessment(problem: Problem, steps: Sequence[Step], objective: float) -> Assessment:
+def _assessment(problem: Problem, steps: Sequence[SearchStep], objective: float) -> Assessment:
     """The cluster after these steps."""
     in_use, used = pods_in_use(problem.load), problem.load.used.copy()
     for pod, source, target in steps:
@@ -122,7 +122,7 @@ def _idle_reason(problem: Problem) -> str:
     return problem.objective.idle_reasons()
 
 
-def _summary(problem: Problem, steps: Sequence[Step], blocked: tuple[Blocked, ...]) -> str:
+def _summary(problem: Problem, steps: Sequence[SearchStep], blocked: tuple[BlockedPod, ...]) -> str:
     if steps:
         return f"{len(steps)} of at most {problem.max_moves} moves."
     if problem.max_moves == 0:

@@ -15,7 +15,7 @@ from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.planning.problem.allowances import Allowances
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.node_totals import NodeTotals
-from rescheduler.planning.search.steps import Step
+from rescheduler.planning.search.steps import SearchStep
 
 
 class Shift(NamedTuple):
@@ -211,14 +211,14 @@ class Assignment:
             gains += term.gains_of_leaving(templates, nodes, self.conflicts)
         return gains
 
-    def apply(self, steps: Sequence[Step]) -> None:
+    def apply(self, steps: Sequence[SearchStep]) -> None:
         """Let these pods go where their steps lead."""
         for pod, source, target in steps:
             self.shift(Shift(int(self.problem.snapshot.pods.template[pod]), source, target))
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[SearchStep]:
         """Which pods have to go where. Pods of a template take each other's place."""
-        steps: list[Step] = []
+        steps: list[SearchStep] = []
         for template in np.flatnonzero(self.moved_of).tolist():
             going = [
                 (pod, node)
@@ -231,7 +231,7 @@ class Assignment:
                 for _ in range(self.now[node][template] - self.start[node].get(template, 0))
             ]
             steps += [
-                Step(pod, source, target)
+                SearchStep(pod, source, target)
                 for (pod, source), target in zip(going, coming, strict=True)
             ]
         return steps

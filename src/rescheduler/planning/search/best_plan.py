@@ -8,7 +8,7 @@ from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.assignment import Assignment
 from rescheduler.planning.search.ordering import MoveOrdering
 from rescheduler.planning.search.pod_groups import whole_groups
-from rescheduler.planning.search.steps import Step
+from rescheduler.planning.search.steps import SearchStep
 
 # Less than this is rounding.
 _REAL_GAIN = 1e-9
@@ -19,7 +19,7 @@ _MOST_TRIES = 40
 class BestPlan:
     """Takes offers from searches and keeps the best."""
 
-    def __init__(self, problem: Problem, steps: Sequence[Step]) -> None:
+    def __init__(self, problem: Problem, steps: Sequence[SearchStep]) -> None:
         checker = FeasibilityChecker(problem.snapshot)
         self._problem = problem
         self._order = MoveOrdering(problem, checker)
@@ -46,7 +46,7 @@ class BestPlan:
         if value < self.value - _REAL_GAIN:
             self.steps, self.value = steps, value
 
-    def _value_of(self, steps: Sequence[Step]) -> float:
+    def _value_of(self, steps: Sequence[SearchStep]) -> float:
         """What the cluster costs after these steps."""
         self._scratch.apply(steps)
         self._scratch.totals.recomputed_total()

@@ -15,7 +15,7 @@ from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.problem.remaining_violations import RemainingViolations
 from rescheduler.planning.search.arrival_costs import ArrivalCosts
 from rescheduler.planning.search.node_totals import NodeTotals
-from rescheduler.planning.search.steps import Step
+from rescheduler.planning.search.steps import SearchStep
 
 # Pods are looked for on the nodes with most to gain; those further down have less.
 _NODES_LOOKED_AT = 8
@@ -42,9 +42,9 @@ class Descent:
         self._gain_of_leaving = self._gains(np.arange(len(self._groups)))
         self._hopeless: Bools = np.zeros(len(self._groups), bool)
         self._most_to_gain = self._best_of_nodes()
-        self.steps: list[Step] = []
+        self.steps: list[SearchStep] = []
 
-    def run(self) -> list[Step]:
+    def run(self) -> list[SearchStep]:
         """Moves until nothing is gained any more, the limit is reached or the time is up."""
         while len(self.steps) < self._problem.max_moves and not self._out_of_time():
             found = self._best()
@@ -185,7 +185,7 @@ class Descent:
         self._allowances.count_move(template, 1)
         self._allowances.count_on_node(source, 1)
         self._allowances.count_on_node(target, 1)
-        self.steps.append(Step(pod, source, target))
+        self.steps.append(SearchStep(pod, source, target))
         for node, count in ((source, -1), (target, 1)):
             self.totals.add(template, node, count)
         self._violations.moved(template, source, target)

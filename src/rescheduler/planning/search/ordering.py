@@ -13,7 +13,7 @@ import numpy as np
 from rescheduler.model.snapshot import Floats
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.planning.problem.problem import Problem
-from rescheduler.planning.search.steps import Step
+from rescheduler.planning.search.steps import SearchStep
 
 # With so few steps, so many other orders are tried.
 _FEW, _OTHER_ORDERS = 40, 8
@@ -31,7 +31,7 @@ class MoveOrdering:
         self._free: Floats = problem.load.allocatable - problem.load.used
         self._template_of = problem.snapshot.pods.template
 
-    def executable(self, steps: Sequence[Step]) -> list[Step]:
+    def executable(self, steps: Sequence[SearchStep]) -> list[SearchStep]:
         """The steps in an order in which they are possible, without those that never are.
 
         Pods of one template may change targets among themselves. With few steps that do not all
@@ -47,11 +47,11 @@ class MoveOrdering:
                 best = max(best, self._try(shuffled), key=len)
         return best
 
-    def _try(self, steps: Sequence[Step]) -> list[Step]:
+    def _try(self, steps: Sequence[SearchStep]) -> list[SearchStep]:
         targets: defaultdict[int, list[int]] = defaultdict(list)
         for step in steps:
             targets[int(self._template_of[step.pod])].append(step.target)
-        done: list[Step] = []
+        done: list[SearchStep] = []
         waiting = list(steps)
         while waiting:
             taken = self._take_what_fits(waiting, targets)
@@ -65,8 +65,8 @@ class MoveOrdering:
         return done
 
     def _take_what_fits(
-        self, waiting: Sequence[Step], targets: Mapping[int, list[int]]
-    ) -> list[Step]:
+        self, waiting: Sequence[SearchStep], targets: Mapping[int, list[int]]
+    ) -> list[SearchStep]:
         awaited = Counter(step.target for step in waiting)
         overcommitted = np.atleast_1d((self._free < 0).any(axis=0))
         order = sorted(
@@ -75,19 +75,19 @@ class MoveOrdering:
         found = (self._take_one(step, targets) for step in order)
         return [step for step in found if step is not None]
 
-    def _take_one(self, step: Step, targets: Mapping[int, list[int]]) -> Step | None:
+    def _take_one(self, step: SearchStep, targets: Mapping[int, list[int]]) -> SearchStep | None:
         """Move the pod to its own target or to that of a twin, whichever takes it now."""
         open_targets = targets[int(self._template_of[step.pod])]
         others = [node for node in dict.fromkeys(open_targets) if node != step.target]
         first = [step.target] if step.target in open_targets else []
         for target in (first + others)[:_TARGETS_TRIED]:
-            taken = Step(step.pod, step.source, target)
+            taken = SearchStep(step.pod, step.source, target)
             if self._take(taken):
                 open_targets.remove(target)
                 return taken
         return None
 
-    def _take(self, step: Step) -> bool:
+    def _take(self, step: SearchStep) -> bool:
         demand = self._demand[:, int(self._template_of[step.pod])]
         room = np.maximum(self._free[:, step.target], 0.0)
         if (demand > room).any() or not self._problem.accepts(self._checker, step.pod, step.target):
@@ -97,14 +97,14 @@ class MoveOrdering:
         self._free[:, step.target] -= demand
         return True
 
-    def _take_back(self, step: Step) -> None:
+    def _take_back(self, step: SearchStep) -> None:
         demand = self._demand[:, int(self._template_of[step.pod])]
         self._checker.place(step.pod, step.target, step.source)
         self._free[:, step.source] -= demand
         self._free[:, step.target] += demand
 
 
-def waves(problem: Problem, steps: Iterable[Step]) -> list[int]:
+def waves(problem: Problem, steps: Iterable[SearchStep]) -> list[int]:
     """For each step the number of its wave: steps of one wave may run at the same time.
 
     A step opens a new wave if it needs room that an earlier one of its wave leaves behind, or if

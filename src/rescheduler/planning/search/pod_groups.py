@@ -8,13 +8,15 @@ import numpy as np
 from rescheduler.labels import POD_GROUPS
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.ordering import MoveOrdering
-from rescheduler.planning.search.steps import Step
+from rescheduler.planning.search.steps import SearchStep
 
 PodGroupKey = tuple[str, str]
 """A namespace and the name of a group in it."""
 
 
-def whole_groups(problem: Problem, order: MoveOrdering, steps: Sequence[Step]) -> list[Step]:
+def whole_groups(
+    problem: Problem, order: MoveOrdering, steps: Sequence[SearchStep]
+) -> list[SearchStep]:
     """The steps that are possible without moving only a part of some group."""
     groups = _groups(problem)
     if not groups:
@@ -42,7 +44,10 @@ def _groups(problem: Problem) -> dict[int, PodGroupKey]:
 
 
 def _split_groups(
-    problem: Problem, groups: dict[int, PodGroupKey], wanted: Sequence[Step], kept: Sequence[Step]
+    problem: Problem,
+    groups: dict[int, PodGroupKey],
+    wanted: Sequence[SearchStep],
+    kept: Sequence[SearchStep],
 ) -> set[PodGroupKey]:
     """Groups of which some pod moves while another that should move as well does not."""
     moving = {step.pod for step in kept}

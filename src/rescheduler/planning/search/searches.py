@@ -11,7 +11,7 @@ from rescheduler.planning.search.descent import Descent
 from rescheduler.planning.search.node_consolidation import NodeConsolidation
 from rescheduler.planning.search.ordering import MoveOrdering
 from rescheduler.planning.search.pod_groups import whole_groups
-from rescheduler.planning.search.steps import Step
+from rescheduler.planning.search.steps import SearchStep
 from rescheduler.planning.search.tabu_search import TabuSearch
 
 # With more pairs of groups and templates, the table of exchanges takes too much time and memory.
@@ -24,7 +24,7 @@ _TRIALS_PER_SECOND = 240
 _ITERATIONS_PER_GROUP = 100
 
 
-def find_steps(problem: Problem, out_of_time: Callable[[], bool]) -> list[Step]:
+def find_steps(problem: Problem, out_of_time: Callable[[], bool]) -> list[SearchStep]:
     """The steps of the best plan that was found, in an order in which they are possible."""
     descent = Descent(problem, out_of_time)
     steps = descent.run()

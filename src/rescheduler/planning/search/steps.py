@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Step(NamedTuple):
+class SearchStep(NamedTuple):
     """A pod goes to a node."""
 
     pod: int

@@ -29,13 +29,6 @@ class NodeResourcesFit:
             refused |= self.free[resource] < asked[resource]
         return refused
 
-    def templates_refused(self, node: int) -> Bools:
-        """Templates that do not fit the node: one column of the answers, for all at once."""
-        lacking = (self._lister.snapshot.asked > self.free[:, node]) & (
-            self._lister.snapshot.asked > 0
-        )
-        return np.asarray(lacking.any(axis=1))
-
     def reason(self, template: int, node: int) -> str:
         asked = self._lister.snapshot.asked[template]
         for resource in np.flatnonzero(asked):
