@@ -58,7 +58,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"problem"},
         {"strategies"},
         {"movability", "assessment"},
-        {"node_load", "plan", "context", "safety_checks"},
+        {"node_load", "node_prices", "plan", "context", "safety_checks"},
         {"feasibility"},
     ],
     "migration": [

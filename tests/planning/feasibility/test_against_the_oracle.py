@@ -57,7 +57,7 @@ def test_the_clusters_use_every_word_of_every_rule(
     print(f"\n{coverage.report()}")
     say_at_the_end(
         f"{comparison.clusters} clusters, {comparison.pairs} answers compared with the oracle's; "
-        f"it was asked with {len(coverage.used)} words and refused {coverage.shares()}"
+        f"it was asked with {len(coverage.used)} features and refused {coverage.shares()}"
     )
     gaps = coverage.gaps()
     assert not gaps, "\n".join(gaps)

@@ -11,7 +11,8 @@ from random import Random
 from typing import Any
 
 from rescheduler.labels import MAINTENANCE
-from rescheduler.settings import Policy, Seconds, StrategyName
+from rescheduler.planning.strategies import requested_strategies
+from rescheduler.settings import Policy, Seconds
 from rescheduler.simulation.cluster.json_objects import reference_to
 from rescheduler.simulation.scenario.cluster_completion import uid_for
 from rescheduler.simulation.scenario.object_builders import HOSTNAME, namespace_body
@@ -168,7 +169,7 @@ def example_policy() -> Policy:
     return Policy(
         rescheduling_interval_seconds=Seconds(300),
         planning_timeout_seconds=Seconds(0.1),
-        enabled_strategies=(StrategyName.NODE_MAINTENANCE, *Policy().enabled_strategies),
+        enabled_strategies=(*requested_strategies(), *Policy().enabled_strategies),
     )
 
 

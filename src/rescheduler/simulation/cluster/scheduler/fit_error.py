@@ -40,13 +40,13 @@ def fit_error_message(judge: FeasibilityChecker, template: int) -> str:
     refusals = judge.refusals(template)
     reasons: Counter[str] = Counter()
     for number in np.unique(refusals).tolist():
-        rule = judge.rules[number - 1]
+        rule = judge.plugins[number - 1]
         refused: Bools = refusals == number
         if rule is judge.resources:
             reasons += _shortages(judge, template, refused)
-        elif rule is judge.spread:
+        elif rule is judge.topology_spread:
             reasons += _uneven(judge, template, refused)
-        elif rule is judge.neighbours:
+        elif rule is judge.inter_pod_affinity:
             reasons += _company(judge, template, refused)
         else:
             reasons[_REASONS[rule.name]] += int(refused.sum())
@@ -69,7 +69,7 @@ def _shortages(judge: FeasibilityChecker, template: int, refused: Bools) -> Coun
 def _uneven(judge: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
     lacking: Bools = np.zeros(len(refused), bool)
     for constraint in hard_constraints(judge.snapshot.templates[template]):
-        lacking |= judge.view.node_labels.column(constraint.topology_key).codes < 0
+        lacking |= judge.lister.node_labels.column(constraint.topology_key).codes < 0
     counts = {_WITHOUT_LABEL: refused & lacking, _UNEVEN: refused & ~lacking}
     return Counter({reason: int(nodes.sum()) for reason, nodes in counts.items() if nodes.any()})
 
@@ -77,7 +77,9 @@ def _uneven(judge: FeasibilityChecker, template: int, refused: Bools) -> Counter
 def _company(judge: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
     found: Counter[str] = Counter()
     left = refused.copy()
-    for part, reason in zip(judge.neighbours.parts_refused(template), _COMPANY, strict=True):
+    for part, reason in zip(
+        judge.inter_pod_affinity.refused_by_part(template), _COMPANY, strict=True
+    ):
         if part is not None and (left & part).any():
             found[reason] = int((left & part).sum())
             left &= ~part

@@ -122,7 +122,7 @@ class SchedulerCache:
         objects = tuple(self._tables.nodes.by_key().values())
         cordoned = np.array([node.spec.unschedulable for node in objects], bool)
         known = self.judge.snapshot.nodes
-        self.judge.see_taints(replace(known, objects=objects, unschedulable=cordoned))
+        self.judge.update_taints(replace(known, objects=objects, unschedulable=cordoned))
         self.looks += 1
 
     def _learn_templates(self) -> bool:
@@ -170,4 +170,4 @@ class SchedulerCache:
         template, node, terminating = self._meaning_of(place)
         self.counts.add(template, node, count, terminating)
         self.nonzero_used[:, node] += self.known_templates.uses[template].held * count
-        self.judge.count(template, node, count, terminating)
+        self.judge.count_pods(template, node, count, terminating)

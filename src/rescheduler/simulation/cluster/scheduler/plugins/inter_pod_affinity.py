@@ -76,14 +76,14 @@ class InterPodAffinity:
 
     def _near(self, key: str, company: Amounts) -> Amounts:
         """What the company on all nodes of a domain adds up to, for each node of the domain."""
-        codes, code_of = self._cluster.judge.view.node_labels.column(key)
+        codes, code_of = self._cluster.judge.lister.node_labels.column(key)
         # Nodes without the label, coded -1, share the first entry, which counts for nothing.
         per_domain = np.bincount(codes + 1, company, minlength=len(code_of) + 1).astype(np.int64)
         per_domain[0] = 0
         return np.asarray(per_domain[codes + 1])
 
     def _meant_by(self, term: PodAffinityTerm, newcomer: PodTemplate) -> list[int]:
-        neighbours, templates = self._cluster.judge.neighbours, self._cluster.templates
+        neighbours, templates = self._cluster.judge.inter_pod_affinity, self._cluster.templates
         return [
             number
             for number in self._cluster.known_templates.index.selected_by(term.label_selector)
@@ -93,7 +93,10 @@ class InterPodAffinity:
     def _wishes_about(self, template: int) -> list[OwnedWish]:
         """Wishes that mean pods of this template; each wish is looked at once."""
         admirers = self._admirers.setdefault(template, Admirers())
-        newcomer, neighbours = self._cluster.templates[template], self._cluster.judge.neighbours
+        newcomer, neighbours = (
+            self._cluster.templates[template],
+            self._cluster.judge.inter_pod_affinity,
+        )
         for wish in self._in_order[admirers.looked_at :]:
             if neighbours.is_meant(newcomer, wish.term, wish.namespace):
                 admirers.wishes.append(wish)

@@ -27,7 +27,7 @@ class NodeAffinity:
         key = key_of(*preferred)
         liked = self._liked.get(key)
         if liked is None:
-            labels = self._cluster.judge.view.node_labels
+            labels = self._cluster.judge.lister.node_labels
             liked = self._liked[key] = np.zeros(len(labels), np.int64)
             for term in preferred:
                 liked += term.weight * labels.matching_any([term.preference])

@@ -73,7 +73,7 @@ class PodTopologySpread:
         return [] if selector is None else [Wish(each, selector) for each in _BY_DEFAULT]
 
     def _has_labels(self, wishes: Sequence[Wish], needs_all: bool) -> Bools:
-        labels = self._cluster.judge.view.node_labels
+        labels = self._cluster.judge.lister.node_labels
         has_labels = np.ones(len(labels), bool)
         if needs_all:
             for wish in wishes:
@@ -83,7 +83,7 @@ class PodTopologySpread:
     def _crowd(self, template: int, wish: Wish, has_labels: Bools, nodes: Nodes) -> Floats:
         """How many of the pods share a domain with each of the nodes, in the plugin's measure."""
         key = wish.constraint.topology_key
-        domain_of = self._cluster.judge.view.node_labels.column(key).codes
+        domain_of = self._cluster.judge.lister.node_labels.column(key).codes
         matching = self._matching(template, wish.selector)
         if key == _HOSTNAME:
             counts = matching[nodes]
@@ -91,7 +91,7 @@ class PodTopologySpread:
         else:
             # A node without the label is in a domain with all others of that kind.
             domains = len(np.unique(domain_of[nodes[has_labels[nodes]]]))
-            counted = has_labels & self._cluster.judge.spread.nodes_by_policy(
+            counted = has_labels & self._cluster.judge.topology_spread.nodes_by_policy(
                 template, wish.constraint
             )
             per_domain = np.bincount(

@@ -7,33 +7,33 @@ waits for room that another one takes up. Such an end is no fair measure of a pl
 from collections.abc import Iterator
 from itertools import product
 
-from tests.planning.exact.puzzles import Counts, Puzzle, moved
+from tests.planning.exact.small_clusters import Counts, SmallCluster, moved
 from tests.planning.feasibility.draw import Draw
 
 _TRIED = 50
 
 
-def has_order(puzzle: Puzzle, end: Counts) -> bool:
+def has_order(cluster: SmallCluster, end: Counts) -> bool:
     """Whether pods can get from the start to the end one by one, each beside its old self."""
-    draw = Draw(puzzle.seed)
-    return any(_gets_there(puzzle, end, draw) for _ in range(_TRIED))
+    draw = Draw(cluster.seed)
+    return any(_gets_there(cluster, end, draw) for _ in range(_TRIED))
 
 
-def _gets_there(puzzle: Puzzle, end: Counts, draw: Draw) -> bool:
-    counts = puzzle.start
+def _gets_there(cluster: SmallCluster, end: Counts, draw: Draw) -> bool:
+    counts = cluster.start
     while counts != end:
-        steps = list(_steps(puzzle, counts, end))
+        steps = list(_steps(cluster, counts, end))
         if not steps:
             return False
         counts = moved(counts, *draw.one(steps))
     return True
 
 
-def _steps(puzzle: Puzzle, counts: Counts, end: Counts) -> Iterator[tuple[int, int, int]]:
-    for row in range(len(puzzle.workloads)):
+def _steps(cluster: SmallCluster, counts: Counts, end: Counts) -> Iterator[tuple[int, int, int]]:
+    for row in range(len(cluster.workloads)):
         here, there = counts[row], end[row]
         sources = [number for number, count in enumerate(here) if count > there[number]]
         targets = [number for number, count in enumerate(here) if count < there[number]]
         for source, target in product(sources, targets):
-            if puzzle.allows(counts, row, source, target):
+            if cluster.allows(counts, row, source, target):
                 yield row, source, target

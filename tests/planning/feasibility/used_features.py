@@ -1,6 +1,6 @@
-"""Which of the scheduler's words a generated object uses: operators, policies, states, spellings.
+"""Which of the scheduler's features a generated object uses: operators, policies, spellings.
 
-A word is named `Plugin: word`, after the plugin whose answer it can change.
+A feature is named `Plugin: feature`, after the plugin whose answer it can change.
 """
 
 import re
@@ -26,8 +26,8 @@ _SPELLINGS = {
 _DISKS = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
 
 
-class ClusterWords:
-    """The words that the nodes and the placed pods of one cluster use."""
+class UsedFeatures:
+    """The features that the nodes and the placed pods of one cluster use."""
 
     def __init__(self, cluster: GeneratedCluster) -> None:
         self._cluster = cluster
@@ -46,7 +46,7 @@ class ClusterWords:
     # ------------------------------------------------------------ the cluster
 
     def of_cluster(self) -> Iterator[str]:
-        """Words of pods that are not judged but must not confuse those that are."""
+        """Features of pods that are not checked, but must not confuse other answers."""
         for pod in self._cluster.pods:
             if "nodeName" not in pod["spec"]:
                 yield "NodeName: pending pod"
@@ -190,8 +190,8 @@ class ClusterWords:
             if any(term in terms[:number] for number, term in enumerate(terms)):
                 yield f"InterPodAffinity: {kind}, the same term twice"
             for term in terms:
-                for word in _term_words(term, pod["metadata"]["labels"]):
-                    yield f"InterPodAffinity: {kind}, {word}"
+                for feature in _term_words(term, pod["metadata"]["labels"]):
+                    yield f"InterPodAffinity: {kind}, {feature}"
         if len(near) == 1 and self._is_first_of_its_group(pod, near[0]):
             yield "InterPodAffinity: first of its group"
         for kind in ("podAffinity", "podAntiAffinity"):
@@ -281,9 +281,9 @@ def _resource_words(pod: JsonObject) -> Iterator[str]:
         yield f"NodeResourcesFit: {name}"
         if not isinstance(amount, str):
             yield "NodeResourcesFit: quantity as a bare number"
-        for word, spelling in _SPELLINGS.items():
+        for feature, spelling in _SPELLINGS.items():
             if spelling.fullmatch(str(amount)):
-                yield f"NodeResourcesFit: {word}"
+                yield f"NodeResourcesFit: {feature}"
     for container in spec.get("initContainers", ()):
         is_sidecar = container.get("restartPolicy") == SIDECAR
         yield f"NodeResourcesFit: {'sidecar' if is_sidecar else 'init container'}"

@@ -1,4 +1,4 @@
-"""Who may be moved, how, where to and how often, by the policy and the pods' own words."""
+"""Who may be moved, how, where to and how often, by the policy and what pods say."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,26 +9,26 @@ from typing import Any
 from rescheduler.model.moves import Mode
 from rescheduler.planning.plan import Move
 from testcluster.client import JsonObject
-from tests.planning.promise.plain_rules import PlainPod
-from tests.planning.promise.scenes import (
+from tests.planning.promise.generated_cases import (
     CONTROL_PLANE,
     CREATED_LATELY,
     KEPT,
     MAINTENANCE,
     POD_GROUP,
     RESCHEDULING,
-    Scene,
+    GeneratedCase,
 )
+from tests.planning.promise.reference_rules import ReferencePod
 
 _SYSTEM_PRIORITY = 2_000_000_000
 _EXCLUDED_BY_DEFAULT = ["kube-system", "kube-public"]
 
 
 @dataclass(frozen=True)
-class KeptLimits:
-    """A scene and the moves that are to keep within its limits."""
+class LimitChecks:
+    """A case and the moves that are to keep within its limits."""
 
-    scene: Scene
+    case: GeneratedCase
     moves: Sequence[Move]
 
     def exceeded(self) -> Iterator[str]:
@@ -42,7 +42,7 @@ class KeptLimits:
             )
             yield from (
                 f"{move.pod} comes to {move.target} but that {why}"
-                for why in _why_closed(self.scene.rules.nodes[move.target])
+                for why in _why_closed(self.case.rules.nodes[move.target])
             )
         yield from self._too_many()
         yield from self._too_many_evictions()
@@ -50,15 +50,15 @@ class KeptLimits:
 
     @property
     def _policy(self) -> dict[str, Any]:
-        return self.scene.arguments
+        return self.case.arguments
 
     @cached_property
-    def _pods(self) -> dict[str, PlainPod]:
-        return {each.pod.key: each.pod for each in self.scene.placed}
+    def _pods(self) -> dict[str, ReferencePod]:
+        return {each.pod.key: each.pod for each in self.case.placed}
 
     # ------------------------------------------------------------ who may be moved
 
-    def _why_it_stays(self, pod: PlainPod) -> Iterator[str]:
+    def _why_it_stays(self, pod: ReferencePod) -> Iterator[str]:
         yield from self._excluded(pod)
         yield from self._kept_by_its_owner(pod)
         metadata, status = pod.item["metadata"], pod.item["status"]
@@ -76,10 +76,10 @@ class KeptLimits:
             yield "is not ready"
         if metadata["creationTimestamp"] == CREATED_LATELY and "minPodAge" in self._policy:
             yield "is too young"
-        if pod.key in dict(self.scene.in_flight):
+        if pod.key in dict(self.case.in_flight):
             yield "is being migrated"
 
-    def _excluded(self, pod: PlainPod) -> Iterator[str]:
+    def _excluded(self, pod: ReferencePod) -> Iterator[str]:
         if pod.namespace in self._policy.get("excludedNamespaces", _EXCLUDED_BY_DEFAULT):
             yield "is in an excluded namespace"
         if "excludedPodSelector" in self._policy and pod.labels.items() >= KEPT.items():
@@ -89,7 +89,7 @@ class KeptLimits:
         if pod.item["spec"].get("priority", 0) >= _SYSTEM_PRIORITY:
             yield "is part of the system"
 
-    def _kept_by_its_owner(self, pod: PlainPod) -> Iterator[str]:
+    def _kept_by_its_owner(self, pod: ReferencePod) -> Iterator[str]:
         kind = _owner_kind(pod)
         if kind == "DaemonSet":
             yield "belongs to its node"
@@ -100,7 +100,7 @@ class KeptLimits:
 
     # ------------------------------------------------------------ how
 
-    def _why_not_so(self, pod: PlainPod, mode: Mode) -> Iterator[str]:
+    def _why_not_so(self, pod: ReferencePod, mode: Mode) -> Iterator[str]:
         kind = _owner_kind(pod)
         if mode == Mode.HANDOFF:
             if kind != "ReplicaSet":
@@ -122,7 +122,7 @@ class KeptLimits:
         """Workloads of Deployments that stop a pod before they start another."""
         return {
             f"ReplicaSet/{each['metadata']['namespace']}/{each['metadata']['name']}"
-            for each in self.scene.other_objects
+            for each in self.case.other_objects
             if each["kind"] == "Deployment"
             and each["spec"].get("strategy", {}).get("type") == "Recreate"
         }
@@ -133,7 +133,7 @@ class KeptLimits:
             f"{each['kind']}/{each['metadata']['namespace']}/{each['metadata']['name']}": int(
                 each["spec"].get("replicas", each["spec"].get("completions", 1))
             )
-            for each in self.scene.other_objects
+            for each in self.case.other_objects
         }
 
     # ------------------------------------------------------------ how often
@@ -141,9 +141,9 @@ class KeptLimits:
     def _too_many(self) -> Iterator[str]:
         if len(self.moves) > self._policy["maxReschedulePods"]:
             yield f"{len(self.moves)} moves, more than maxReschedulePods"
-        nodes = self.scene.rules.nodes
+        nodes = self.case.rules.nodes
         slots = {name: int(node["status"]["allocatable"]["pods"]) for name, node in nodes.items()}
-        pods = Counter(each.pod.namespace for each in self.scene.placed)
+        pods = Counter(each.pod.namespace for each in self.case.placed)
         moved = [self._pods[move.pod] for move in self.moves]
         yield from self._above(
             "maxMovesPerNode",
@@ -188,8 +188,8 @@ class KeptLimits:
             return
         moved = {move.pod for move in self.moves}
         moving = {group for key in moved if (group := _group(self._pods[key])) is not None}
-        for placed in self.scene.placed:
-            labels = self.scene.rules.nodes[placed.node]["metadata"]["labels"]
+        for placed in self.case.placed:
+            labels = self.case.rules.nodes[placed.node]["metadata"]["labels"]
             if (
                 _group(placed.pod) in moving
                 and placed.pod.key not in moved
@@ -200,7 +200,7 @@ class KeptLimits:
 
     @cached_property
     def _budgets(self) -> list[JsonObject]:
-        others = self.scene.other_objects
+        others = self.case.other_objects
         return [each for each in others if each["kind"] == "PodDisruptionBudget"]
 
 
@@ -221,15 +221,15 @@ def _condition(status: JsonObject, kind: str) -> JsonObject:
     return found
 
 
-def _owner_kind(pod: PlainPod) -> str | None:
+def _owner_kind(pod: ReferencePod) -> str | None:
     owners = pod.item["metadata"]["ownerReferences"]
     return owners[0]["kind"] if owners else None
 
 
-def _group(pod: PlainPod) -> tuple[str, str] | None:
+def _group(pod: ReferencePod) -> tuple[str, str] | None:
     return (pod.namespace, pod.labels[POD_GROUP]) if POD_GROUP in pod.labels else None
 
 
-def _covers(budget: JsonObject, pod: PlainPod) -> bool:
+def _covers(budget: JsonObject, pod: ReferencePod) -> bool:
     selected = budget["spec"]["selector"]["matchLabels"].items() <= pod.labels.items()
     return bool(selected and budget["metadata"]["namespace"] == pod.namespace)

@@ -1,4 +1,4 @@
-"""What it would cost nodes to receive one more pod, for the templates that are looked at."""
+"""What it would cost nodes to receive one more pod, for the templates that descent looks at."""
 
 import numpy as np
 import numpy.typing as npt
@@ -6,39 +6,39 @@ import numpy.typing as npt
 from rescheduler.model.moves import Mode
 from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.problem.problem import Problem
-from rescheduler.planning.search.occupancy import Occupancy
+from rescheduler.planning.search.node_totals import NodeTotals
 
-# Pods are compared by how well they would do on the nodes that suit most pods best.
+# Pods are compared by what the nodes would cost that suit most pods best.
 _PROSPECTS = 256
 # After so many moves these are other nodes.
-_LOOK_AROUND_EVERY = 48
+_MOVES_PER_CHOICE = 48
 
 
-class Arrivals:
+class ArrivalCosts:
     """A table: a row per template, a column per prospect, infinite where the node will not do.
 
-    A move changes two columns of it, so rows are made once and then only mended. Rows of templates
-    whose neighbours changed are made anew. The table tells which pods are worth a closer look;
-    `row` then looks at every node.
+    A move changes two columns of it, so rows are built once and then only updated. Rows of
+    templates whose nearby pods changed are built again. The table shows which pods are worth a
+    closer look; `row` then looks at every node.
     """
 
-    def __init__(self, problem: Problem, occupancy: Occupancy) -> None:
+    def __init__(self, problem: Problem, totals: NodeTotals) -> None:
         self._problem = problem
-        self._occupancy = occupancy
+        self._totals = totals
         self._slot_of: Ints = np.full(len(problem.snapshot.templates), -1, np.int32)
         self._template_of: Ints = np.empty(0, np.int32)
         self._moves = 0
         self._mean_demand = self._typical_demand()
-        self._look_around()
+        self._choose_prospects()
 
     def _typical_demand(self) -> Floats:
-        cells, demand = self._problem.cells, self._problem.load.demand
-        if not len(cells):
+        groups, demand = self._problem.groups, self._problem.load.demand
+        if not len(groups):
             return np.zeros(len(demand))
-        return np.asarray(demand[:, cells.template] @ cells.count / cells.count.sum())
+        return np.asarray(demand[:, groups.template] @ groups.count / groups.count.sum())
 
-    def _look_around(self) -> None:
-        """Choose the nodes that a typical pod would do best on, and start anew with them."""
+    def _choose_prospects(self) -> None:
+        """Choose the nodes that suit a typical pod best, and start with an empty table."""
         row = self._rise(self._mean_demand)
         row[~self._problem.load.takes_pods] = np.inf
         few = min(_PROSPECTS, len(row))
@@ -52,11 +52,11 @@ class Arrivals:
 
     def _rise(self, demand: Floats) -> Floats:
         """By how much the cost of each node would rise; infinite where it has no room."""
-        occupancy = self._occupancy
-        then = occupancy.used + demand[:, None]
-        rise = occupancy.objective.costs(then, occupancy.movable + 1) - occupancy.costs
-        lacking = (demand[:, None] > occupancy.free).any(axis=0)
-        avoided = occupancy.objective.avoids(slice(None), then)
+        totals = self._totals
+        then = totals.used + demand[:, None]
+        rise = totals.objective.costs(then, totals.movable + 1) - totals.costs
+        lacking = (demand[:, None] > totals.free).any(axis=0)
+        avoided = totals.objective.avoids(slice(None), then)
         rise[lacking if avoided is None else lacking | avoided] = np.inf
         return rise
 
@@ -67,19 +67,19 @@ class Arrivals:
         return row
 
     def _refused(self, template: int) -> Bools:
-        """Where rules other than room refuse it; what its own going changes is not known here."""
-        judge = self._problem.judge
-        if not judge.minding[template] or self._problem.mode(template) == Mode.EVICT:
-            return self._problem.refused_for_good(template)
-        closed = judge.closed(template)
+        """Where plugins other than NodeResourcesFit refuse it, with the pod itself still there."""
+        checker = self._problem.checker
+        if not checker.depends_on_pods[template] or self._problem.mode(template) == Mode.EVICT:
+            return self._problem.pods.always_refused(template)
+        refused = checker.refused_regardless_of_room(template)
         takes_none = ~self._problem.load.takes_pods
-        return takes_none if closed is None else closed | takes_none
+        return takes_none if refused is None else refused | takes_none
 
     def least(self, templates: Ints, nodes: Ints) -> Floats:
         """What the best prospect but its own node costs a pod of each of these templates."""
         missing = np.unique(templates[self._slot_of[templates] < 0])
         if len(missing):
-            self._make(missing)
+            self._build(missing)
         slots, columns = self._slot_of[templates], self._column_of[nodes]
         best: Floats = self._table.min(axis=1, initial=np.inf)[slots]
         for index in np.flatnonzero(columns >= 0).tolist():
@@ -95,16 +95,16 @@ class Arrivals:
     def refresh(self, template: int, nodes: tuple[int, ...]) -> None:
         """A pod of the template left or came to these nodes."""
         self._moves += 1
-        if self._moves % _LOOK_AROUND_EVERY == 0:
-            self._look_around()
+        if self._moves % _MOVES_PER_CHOICE == 0:
+            self._choose_prospects()
             return
-        for affected in self._problem.judge.affected_by(template):
+        for affected in self._problem.checker.affected_by(template):
             self._forget(affected)
-        if self._problem.judge.minding[template]:
+        if self._problem.checker.depends_on_pods[template]:
             self._forget(template)
         for node in nodes:
             if self._column_of[node] >= 0:
-                self._mend(node)
+                self._update_column(node)
 
     def _forget(self, template: int) -> None:
         slot = int(self._slot_of[template])
@@ -112,8 +112,8 @@ class Arrivals:
             self._slot_of[template] = -1
             self._template_of[slot] = -1
 
-    def _make(self, templates: Ints) -> None:
-        """Rows for these templates."""
+    def _build(self, templates: Ints) -> None:
+        """Add rows for these templates."""
         first = len(self._table)
         closed = np.zeros((len(templates), len(self._prospects)), bool)
         for index, template in enumerate(templates.tolist()):
@@ -127,17 +127,17 @@ class Arrivals:
 
     def _rises(self, templates: Ints, nodes: npt.NDArray[np.int64]) -> Floats:
         """By how much the cost of each of these nodes would rise with a pod of each template."""
-        occupancy = self._occupancy
+        totals = self._totals
         demand = self._problem.load.demand[:, templates][:, :, None]
-        then = occupancy.used[:, None, nodes] + demand
-        movable = np.broadcast_to(occupancy.movable[nodes] + 1, then.shape[1:])
-        rises = occupancy.objective.cost(nodes, then, movable) - occupancy.costs[nodes]
-        lacking = (demand > occupancy.free[:, None, nodes]).any(axis=0)
-        avoided = occupancy.objective.avoids(nodes, then)
+        then = totals.used[:, None, nodes] + demand
+        movable = np.broadcast_to(totals.movable[nodes] + 1, then.shape[1:])
+        rises = totals.objective.cost(nodes, then, movable) - totals.costs[nodes]
+        lacking = (demand > totals.free[:, None, nodes]).any(axis=0)
+        avoided = totals.objective.avoids(nodes, then)
         rises[lacking if avoided is None else lacking | avoided] = np.inf
         return rises
 
-    def _mend(self, node: int) -> None:
+    def _update_column(self, node: int) -> None:
         """Bring the column of a node up to date."""
         live = np.flatnonzero(self._template_of >= 0)
         column = int(self._column_of[node])

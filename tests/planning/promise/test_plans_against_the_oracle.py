@@ -1,7 +1,7 @@
 """kube-scheduler's own code accepts every move of every plan when its turn comes.
 
 Half of the clusters use whatever any filter of the scheduler looks at, volumes included; the other
-half have the owners, budgets and broken rules of our own generated scenes.
+half have the owners, budgets and broken rules of our own generated cases.
 """
 
 import json
@@ -25,8 +25,8 @@ from tests.planning.feasibility.generated_clusters import (
     generate_cluster,
     key_of,
 )
+from tests.planning.promise.generated_cases import CREATED, cases_without_migrations
 from tests.planning.promise.replay import plan_of
-from tests.planning.promise.scenes import CREATED, quiet_scenes
 
 CLUSTERS = 600 if os.environ.get("EXHAUSTIVE") == "1" else 60
 NODES, PODS = 10, 40
@@ -48,42 +48,44 @@ POLICIES = tuple(
 
 
 @dataclass(frozen=True)
-class Turn:
+class PlannedMove:
     """A move, and the cluster as it is when its turn comes."""
 
     move: Move
     cluster: GeneratedCluster
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """For people."""
         move = self.move
-        where = f"{self.cluster.flavour} {self.cluster.seed}"
+        where = f"{self.cluster.focus} {self.cluster.seed}"
         return f"{where}: {move.mode} of {move.pod} from {move.source} to {move.target}"
 
 
 @pytest.mark.usefixtures("binary")
 def test_the_scheduler_accepts_every_move_at_its_turn() -> None:
-    turns = [turn for cluster, plan in _clusters_and_plans() for turn in _turns(cluster, plan)]
-    assert len(turns) >= FEWEST_MOVES, "too few moves to learn anything from"
-    beside_the_old = [turn for turn in turns if turn.move.mode != Mode.EVICT]
-    refused = [*_refused(turns, with_old_pod=False), *_refused(beside_the_old, with_old_pod=True)]
+    moves = [
+        move for cluster, plan in _clusters_and_plans() for move in _planned_moves(cluster, plan)
+    ]
+    assert len(moves) >= FEWEST_MOVES, "too few moves to learn anything from"
+    with_the_old_pod = [move for move in moves if move.move.mode != Mode.EVICT]
+    refused = [*_refused(moves, with_old_pod=False), *_refused(with_the_old_pod, with_old_pod=True)]
     assert not refused, "\n".join(refused)
 
 
-def _refused(turns: list[Turn], with_old_pod: bool) -> Iterator[str]:
-    answers = oracle.ask([turn.cluster for turn in turns], with_old_pod)
-    when = "beside the old pod" if with_old_pod else "once the old pod is gone"
-    for turn, verdicts in zip(turns, answers, strict=True):
-        verdict = verdicts[turn.move.pod]
-        if turn.move.target not in verdict.fits:
-            yield f"{turn.told}: {verdict.refused_by[turn.move.target]} refuses it {when}"
+def _refused(moves: list[PlannedMove], with_old_pod: bool) -> Iterator[str]:
+    answers = oracle.ask([move.cluster for move in moves], with_old_pod)
+    when = "with the old pod" if with_old_pod else "once the old pod is gone"
+    for move, verdicts in zip(moves, answers, strict=True):
+        verdict = verdicts[move.move.pod]
+        if move.move.target not in verdict.fits:
+            yield f"{move.description}: {verdict.refused_by[move.move.target]} refuses it {when}"
 
 
-def _turns(cluster: GeneratedCluster, plan: Plan) -> Iterator[Turn]:
+def _planned_moves(cluster: GeneratedCluster, plan: Plan) -> Iterator[PlannedMove]:
     pods = {key_of(pod): pod for pod in cluster.pods}
     for move in plan.moves:
-        yield Turn(move, replace(cluster, pods=list(pods.values())))
+        yield PlannedMove(move, replace(cluster, pods=list(pods.values())))
         pods[move.pod] = deepcopy(pods[move.pod])
         pods[move.pod]["spec"]["nodeName"] = move.target
 
@@ -93,11 +95,11 @@ def _clusters_and_plans() -> Iterator[tuple[GeneratedCluster, Plan]]:
         cluster = _in_working_order(generate_cluster(seed, NODES, PODS))
         policy = read_policy("policy", POLICIES[seed % len(POLICIES)])
         yield cluster, make_plan(snapshot_of(cluster.items), policy)
-    for number, scene in enumerate(quiet_scenes(CLUSTERS // 2)):
+    for number, case in enumerate(cases_without_migrations(CLUSTERS // 2)):
         cluster = GeneratedCluster(
-            number, "scene", scene.node_objects, scene.pod_objects, scene.other_objects
+            number, "case", case.node_objects, case.pod_objects, case.other_objects
         )
-        yield cluster, plan_of(scene)
+        yield cluster, plan_of(case)
 
 
 def _in_working_order(cluster: GeneratedCluster) -> GeneratedCluster:

@@ -1,7 +1,7 @@
 """Small clusters that an exact solver can take on, in whole numbers.
 
 Amounts are counted in quarters of a core and halves of a gibibyte, and nodes have powers of two of
-them, so load and free room are exact integers. Every puzzle starts with all constraints kept.
+them, so load and free room are exact integers. Every cluster starts with all constraints kept.
 Pods of one workload are interchangeable: what matters is how many of them each node has.
 """
 
@@ -86,7 +86,7 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class Puzzle:
+class SmallCluster:
     """A cluster, what to improve, and how many moves that may take."""
 
     seed: int
@@ -224,9 +224,9 @@ class Puzzle:
 
     @cached_property
     def digest(self) -> str:
-        """Changes when the puzzle does."""
-        told = json.dumps([self.objects, self.most_moves, self.shape], sort_keys=True)
-        return blake2b(told.encode(), digest_size=6).hexdigest()
+        """Changes when the cluster does."""
+        content = json.dumps([self.objects, self.most_moves, self.shape], sort_keys=True)
+        return blake2b(content.encode(), digest_size=6).hexdigest()
 
     @property
     def objects(self) -> list[JsonObject]:
@@ -378,11 +378,11 @@ _FEWEST_NODES = {"LoadBalancing": 5, "CostOptimization": 7, "Defragmentation": 5
 _FEWEST_MOVES = {"LoadBalancing": 2, "CostOptimization": 4, "Defragmentation": 2}
 
 
-def generate_puzzle(strategy: str, seed: int) -> Puzzle:
-    """The puzzle of this seed."""
+def generate_small_cluster(strategy: str, seed: int) -> SmallCluster:
+    """The cluster of this seed."""
     draw = Draw(f"{strategy}/{seed}")
     machines = _machines(draw, _FEWEST_NODES[strategy])
-    puzzle = Puzzle(
+    cluster = SmallCluster(
         seed=seed,
         strategy=strategy,
         machines=machines,
@@ -390,8 +390,8 @@ def generate_puzzle(strategy: str, seed: int) -> Puzzle:
         most_moves=draw.randint(_FEWEST_MOVES[strategy], MOST_MOVES),
         shape=draw.one(_SHAPES) if strategy == "Defragmentation" else {},
     )
-    assert len(puzzle.workload_of) <= MOST_PODS
-    return puzzle
+    assert len(cluster.workload_of) <= MOST_PODS
+    return cluster
 
 
 def _machines(draw: Draw, fewest: int) -> tuple[Machine, ...]:
@@ -486,7 +486,7 @@ class _Filling:
             chosen = self._draw.choices(open_to_it, weights)[0]
             self._made[-1].on.append(self._machines[chosen].name)
 
-    def _has_room(self, so_far: Puzzle, number: int) -> bool:
+    def _has_room(self, so_far: SmallCluster, number: int) -> bool:
         """A node is never packed to the brim, so that pods can be handed over."""
         cpu, memory, _ = so_far.used(so_far.start, number)
         workload, machine = self._made[-1], self._machines[number]
@@ -502,5 +502,5 @@ class _Filling:
         memory = sum(each[1] for each in used) / sum(each.memory for each in self._machines)
         return max(cpu, memory) >= self._fill
 
-    def _so_far(self) -> Puzzle:
-        return Puzzle(0, self._strategy, self._machines, tuple(self._made), 0, {})
+    def _so_far(self) -> SmallCluster:
+        return SmallCluster(0, self._strategy, self._machines, tuple(self._made), 0, {})

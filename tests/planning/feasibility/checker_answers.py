@@ -11,9 +11,9 @@ from tests.planning.feasibility.oracle import Verdict
 
 @dataclass(frozen=True)
 class OurAnswers:
-    """What the judge says of each placed pod, with the pod gone and with it still there."""
+    """What the checker says of each placed pod, with the pod gone and with it still there."""
 
-    judge: FeasibilityChecker
+    checker: FeasibilityChecker
 
     @classmethod
     def about(cls, items: list[JsonObject]) -> "OurAnswers":
@@ -22,37 +22,38 @@ class OurAnswers:
 
     def verdicts(self, with_old_pod: bool) -> dict[str, Verdict]:
         """Where the replacement of each placed pod could run, by `namespace/name`."""
-        pods = self.judge.snapshot.pods
+        pods = self.checker.snapshot.pods
         return {
             pods.keys[row]: self._verdict(self._refusals(row, with_old_pod))
             for row in pods.placed.nonzero()[0].tolist()
         }
 
     def reason(self, pod: str, node: str) -> str:
-        """Why a pod may not run on a node, in the judge's words."""
-        snapshot = self.judge.snapshot
+        """Why a pod may not run on a node, in the checker's features."""
+        snapshot = self.checker.snapshot
         template = int(snapshot.pods.template[snapshot.pods.keys.index(pod)])
-        return self.judge.reason(template, snapshot.nodes.index[node])
+        return self.checker.reason(template, snapshot.nodes.index[node])
 
     def refusals_without_reason(self) -> Iterator[str]:
         """Refusals without a sentence why; one of each template and rule is tried."""
-        for template in range(len(self.judge.snapshot.templates)):
-            numbers = self.judge.refusals(template).tolist()
+        for template in range(len(self.checker.snapshot.templates)):
+            numbers = self.checker.refusals(template).tolist()
             for number in set(numbers) - {0}:
                 node = numbers.index(number)
-                if not self.judge.reason(template, node).strip():
-                    yield f"{self.judge.rules[number - 1].name}: template {template}, node {node}"
+                if not self.checker.reason(template, node).strip():
+                    plugin = self.checker.plugins[number - 1].name
+                    yield f"{plugin}: template {template}, node {node}"
 
     def _refusals(self, pod: int, with_old_pod: bool) -> Refusals:
         if with_old_pod:
-            return self.judge.refusals(int(self.judge.snapshot.pods.template[pod]))
-        return self.judge.refusals_without(pod)
+            return self.checker.refusals(int(self.checker.snapshot.pods.template[pod]))
+        return self.checker.refusals_without(pod)
 
     def _verdict(self, refusals: Refusals) -> Verdict:
         fits, refused_by = set(), {}
-        for name, number in zip(self.judge.snapshot.nodes.names, refusals.tolist(), strict=True):
+        for name, number in zip(self.checker.snapshot.nodes.names, refusals.tolist(), strict=True):
             if number == 0:
                 fits.add(name)
             else:
-                refused_by[name] = self.judge.rules[number - 1].name
+                refused_by[name] = self.checker.plugins[number - 1].name
         return Verdict(frozenset(fits), refused_by)

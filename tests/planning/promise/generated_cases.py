@@ -26,7 +26,7 @@ from testcluster.client import JsonObject
 from tests.planning.feasibility.draw import Draw
 from tests.planning.feasibility.generated_needs import REQUIRED
 from tests.planning.feasibility.generated_nodes import POOL
-from tests.planning.promise.plain_rules import Placed, PlainPod, PlainRules
+from tests.planning.promise.reference_rules import Placed, ReferencePod, ReferenceRules
 
 MOST_PODS = 40
 CREATED, CREATED_LATELY = "2025-01-01T00:00:00Z", "2025-05-31T23:58:00Z"
@@ -56,7 +56,7 @@ POOLS = ("general", "special")
 
 
 @dataclass(frozen=True)
-class Scene:
+class GeneratedCase:
     """A cluster and a policy, by the numbers that they are made from."""
 
     nodes: tuple[int, ...]
@@ -93,15 +93,15 @@ class Scene:
         return [*self.node_objects, *self.other_objects, *self.pod_objects]
 
     @cached_property
-    def rules(self) -> PlainRules:
-        """The plain rules of these nodes."""
-        return PlainRules({each["metadata"]["name"]: each for each in self.node_objects})
+    def rules(self) -> ReferenceRules:
+        """The reference rules of these nodes."""
+        return ReferenceRules({each["metadata"]["name"]: each for each in self.node_objects})
 
     @cached_property
     def placed(self) -> tuple[Placed, ...]:
         """The pods that are on nodes."""
         return tuple(
-            Placed(PlainPod(each), each["spec"]["nodeName"])
+            Placed(ReferencePod(each), each["spec"]["nodeName"])
             for each in self.pod_objects
             if "nodeName" in each["spec"]
         )
@@ -157,7 +157,7 @@ class _Workloads:
 
     def __init__(self, nodes: list[JsonObject]) -> None:
         self._names = [each["metadata"]["name"] for each in nodes]
-        self._rules = PlainRules(dict(zip(self._names, nodes, strict=True)))
+        self._rules = ReferenceRules(dict(zip(self._names, nodes, strict=True)))
         self._placed: list[Placed] = []
         self.pods: list[JsonObject] = []
         self.others: list[JsonObject] = []
@@ -197,7 +197,7 @@ class _Workloads:
         fate = draw.random()
         if 0.06 < fate < 0.08:
             made["metadata"]["deletionTimestamp"] = CREATED_LATELY
-        plain = PlainPod(made)
+        plain = ReferencePod(made)
         where = self._names
         if not careless:
             accepting = self._rules.accepting(self._placed, plain)
@@ -351,11 +351,11 @@ def _arguments(draw: Draw, number: int) -> dict[str, Any]:
     return arguments
 
 
-def quiet_scenes(count: int, seed: int = 0) -> Sequence[Scene]:
-    """So many scenes of all sizes, without migrations under way."""
+def cases_without_migrations(count: int, seed: int = 0) -> Sequence[GeneratedCase]:
+    """So many cases of all sizes, without migrations under way."""
     draw = Draw(f"scenes {seed}")
     return [
-        Scene(
+        GeneratedCase(
             nodes=tuple(draw.randrange(10**6) for _ in range(draw.randint(3, 10))),
             workloads=tuple(draw.randrange(10**6) for _ in range(draw.randint(4, 14))),
             policy=number,

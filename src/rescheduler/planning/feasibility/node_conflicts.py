@@ -9,21 +9,23 @@ from rescheduler.model.snapshot import Ints, Snapshot
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
 
 
-class Conflicts:
+class NodeConflicts:
     """How many pods that a template must not be with are on each node."""
 
-    def __init__(self, snapshot: Snapshot, judge: FeasibilityChecker) -> None:
+    def __init__(self, snapshot: Snapshot, checker: FeasibilityChecker) -> None:
         self._apart = {
             template: np.array(sorted(others), np.int32)
-            for template, others in judge.company.apart_on_nodes.items()
+            for template, others in checker.affinity_relations.apart_on_node.items()
         }
         concerned = sorted(self._apart)
         templates, nodes = len(snapshot.templates), len(snapshot.nodes)
         self.row_of: Ints = np.full(templates, len(concerned), np.int32)
         self.row_of[concerned] = np.arange(len(concerned))
         self._itself: Ints = np.zeros(templates, np.int32)
-        self._itself[[each for each, others in self._apart.items() if each in others]] = 1
-        # The last row is that of templates that nobody minds.
+        self._itself[
+            [template for template, others in self._apart.items() if template in others]
+        ] = 1
+        # The last row is that of templates that exclude nobody.
         self.counts: npt.NDArray[np.int16] = np.zeros((len(concerned) + 1, nodes), np.int16)
         self._rows = {template: self.row_of[others] for template, others in self._apart.items()}
         self._count_all(snapshot)
@@ -36,7 +38,7 @@ class Conflicts:
         ):
             self.counts[self._rows[template], node] += 1
 
-    def copy(self) -> "Conflicts":
+    def copy(self) -> "NodeConflicts":
         """The same, to be changed on its own."""
         twin = copy(self)
         twin.counts = self.counts.copy()
@@ -58,5 +60,5 @@ class Conflicts:
         return counts
 
     def of(self, templates: Ints, nodes: Ints) -> Ints:
-        """How many others each pod of a template minds on the node it is on."""
+        """How many others a pod of each template must not be with on its node."""
         return np.asarray(self.counts[self.row_of[templates], nodes] - self._itself[templates])

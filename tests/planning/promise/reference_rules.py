@@ -26,7 +26,7 @@ def amount(quantity: str) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class PlainPod:
+class ReferencePod:
     """What matters of a pod, wherever it is."""
 
     item: JsonObject
@@ -88,7 +88,7 @@ class PlainPod:
     def _affinity(self, kind: str) -> JsonObject:
         return dict(self.item["spec"].get("affinity", {}).get(kind, {}))
 
-    def is_meant_by(self, term: JsonObject, other: "PlainPod") -> bool:
+    def is_meant_by(self, term: JsonObject, other: "ReferencePod") -> bool:
         """Whether a term or constraint of another pod is about this one."""
         wanted = term["labelSelector"]["matchLabels"].items()
         return self.namespace == other.namespace and wanted <= self.labels.items()
@@ -124,7 +124,7 @@ def _holds(expression: JsonObject, labels: Mapping[str, str]) -> bool:
 class Placed(NamedTuple):
     """A pod on a node; a pod that is being moved may be on two."""
 
-    pod: PlainPod
+    pod: ReferencePod
     node: str
 
 
@@ -132,18 +132,18 @@ State = Sequence[Placed]
 
 
 @dataclass(frozen=True, eq=False)
-class PlainRules:
+class ReferenceRules:
     """The nodes, and what they say to pods."""
 
     nodes: Mapping[str, JsonObject] = field(default_factory=dict)
 
     # ------------------------------------------------------------ may a pod come?
 
-    def accepting(self, state: State, pod: PlainPod) -> set[str]:
+    def accepting(self, state: State, pod: ReferencePod) -> set[str]:
         """All nodes that accept one more such pod."""
         return {name for name in self.nodes if self.accepts(state, pod, name)}
 
-    def accepts(self, state: State, pod: PlainPod, name: str) -> bool:
+    def accepts(self, state: State, pod: ReferencePod, name: str) -> bool:
         """Whether a node accepts one more such pod, with the others where they are."""
         node = self.nodes[name]
         return (
@@ -157,7 +157,7 @@ class PlainRules:
             and self._is_spread_enough(state, pod, name)
         )
 
-    def _has_room(self, state: State, pod: PlainPod, name: str) -> bool:
+    def _has_room(self, state: State, pod: ReferencePod, name: str) -> bool:
         free = self.free(state, name)
         return all(not wanted or wanted <= free[what] for what, wanted in pod.requests.items())
 
@@ -170,7 +170,7 @@ class PlainRules:
             for what in (*_COUNTED, "pods")
         }
 
-    def _is_unwelcome(self, state: State, pod: PlainPod, name: str) -> bool:
+    def _is_unwelcome(self, state: State, pod: ReferencePod, name: str) -> bool:
         return any(
             any(self._are_together(term, each.node, name) for term in _between(pod, each.pod))
             for each in state
@@ -184,7 +184,7 @@ class PlainRules:
         labels: dict[str, str] = self.nodes[name]["metadata"]["labels"]
         return labels.get(term["topologyKey"])
 
-    def _is_near_enough(self, state: State, pod: PlainPod, name: str) -> bool:
+    def _is_near_enough(self, state: State, pod: ReferencePod, name: str) -> bool:
         for term in pod.near:
             if self._domain(term, name) is None:
                 return False
@@ -200,7 +200,7 @@ class PlainRules:
                 return False
         return True
 
-    def _is_spread_enough(self, state: State, pod: PlainPod, name: str) -> bool:
+    def _is_spread_enough(self, state: State, pod: ReferencePod, name: str) -> bool:
         for constraint in pod.spread:
             counts = self.spread_over(state, pod, constraint)
             domain = self._domain(constraint, name)
@@ -211,7 +211,9 @@ class PlainRules:
                 return False
         return True
 
-    def spread_over(self, state: State, pod: PlainPod, constraint: JsonObject) -> dict[str, int]:
+    def spread_over(
+        self, state: State, pod: ReferencePod, constraint: JsonObject
+    ) -> dict[str, int]:
         """How many pods each domain has of those that a constraint is about."""
         keys = [each["topologyKey"] for each in pod.spread]
         eligible = {
@@ -281,7 +283,7 @@ class PlainRules:
         return beyond
 
 
-def _between(one: PlainPod, other: PlainPod) -> Iterator[JsonObject]:
+def _between(one: ReferencePod, other: ReferencePod) -> Iterator[JsonObject]:
     """The terms with which either of two pods keeps away from the other."""
     yield from (term for term in one.apart if other.is_meant_by(term, one))
     yield from (term for term in other.apart if one.is_meant_by(term, other))
