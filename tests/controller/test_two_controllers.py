@@ -3,8 +3,8 @@
 from rescheduler.settings import Limit, MigrationOptions, Seconds
 from testcluster.applying import apply
 from testcluster.builders import budget, deployment
+from tests.migration.ready_pod_watch import ReadyPodWatch
 from tests.migration.support import Corner, controller_on, is_ready, node_of
-from tests.migration.watcher import Watcher
 
 APPS, REPLICAS = 10, 3
 OPTIONS = MigrationOptions(
@@ -22,7 +22,7 @@ async def test_two_controllers_make_no_second_copy_and_no_gap(corner: Corner) ->
     count = APPS * REPLICAS
     await corner.until(lambda: sum(map(is_ready, corner.pods())) == count, timeout=60)
     (target,) = corner.add_nodes("b", cpu="16")
-    with Watcher(corner.cluster, corner.namespace) as watcher:
+    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
         async with (
             controller_on(corner.cluster, OPTIONS),
             controller_on(corner.cluster, OPTIONS),

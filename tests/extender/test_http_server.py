@@ -95,7 +95,7 @@ async def test_health_and_webhook_need_no_certificate(side: Side) -> None:
 async def test_when_knowledge_is_too_old_schedulers_are_told_and_pods_let_pass(
     side: Side, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rescheduler.extender.extender_server.OLDEST_KNOWLEDGE_SECONDS", -1.0)
+    monkeypatch.setattr("rescheduler.extender.extender_server.MAX_STORE_AGE_SECONDS", -1.0)
     async with side.session() as session:
         for path in ("/extender/filter", "/extender/prioritize"):
             status, answer = await post(session, path, QUESTION)

@@ -6,12 +6,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from rescheduler.controller.migration_controller import MigrationController
-from rescheduler.controller.migration_watches import MigrationWatches
+from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.client import Client
 from rescheduler.kube.live_store import LiveStore
-from rescheduler.migration.executor import Reached, ignore
+from rescheduler.migration.executor import Executor
+from rescheduler.migration.migration_watches import MigrationWatches
+from rescheduler.migration.state_machine.actions import Write
+from rescheduler.migration.state_machine.observation import Observation
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.settings import MigrationOptions, Seconds
+from rescheduler.settings import MigrationOptions, Policy, Seconds
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import deployment, node
@@ -26,6 +29,9 @@ STATUS = "scheduler.alpha.kubernetes.io/migration-status"
 COST = "controller.kubernetes.io/pod-deletion-cost"
 TEST_LABEL = "rescheduler-test"
 
+Reached = Callable[[str, str], None]
+"""Takes the point that was reached, such as `before-evict`, and the key of the Migration."""
+
 # Retries at once, so that a test of them does not wait.
 QUICK_OPTIONS = MigrationOptions(retry_delay_seconds=Seconds(0.05), timeout_seconds=Seconds(30))
 
@@ -38,20 +44,39 @@ def client_for(cluster: TestCluster, server: str | None = None) -> Client:
     return Client(connection, QUICK_CLIENT)
 
 
+class ReportingExecutor(Executor):
+    """Reports before and after every write of a migration."""
+
+    def __init__(self, server: ApiServer, watches: MigrationWatches, reached: Reached) -> None:
+        super().__init__(server, watches)
+        self._reached = reached
+
+    async def carry_out(self, action: Write, o: Observation) -> None:
+        self._reached(f"before-{action.name}", o.migration.key)
+        await super().carry_out(action, o)
+        self._reached(f"after-{action.name}", o.migration.key)
+
+
 @asynccontextmanager
 async def controller_on(
     cluster: TestCluster,
     options: MigrationOptions = QUICK_OPTIONS,
-    reached: Reached = ignore,
+    reached: Reached | None = None,
+    *,
     server: str | None = None,
+    allow_bare_pods: bool = False,
 ) -> AsyncIterator[MigrationController]:
     """A controller that carries out the cluster's Migrations while the block runs."""
     async with client_for(cluster, server) as client:
         tables = ClusterTables()
         store = LiveStore(client, tables, settings=QUICK_WATCH)
         store.start()
-        watching = MigrationWatches(client, store, tables, QUICK_WATCH)
-        controller = MigrationController(client, watching, options, reached)
+        watches = MigrationWatches(client, store, tables, QUICK_WATCH)
+        executor = Executor(client, watches)
+        if reached is not None:
+            executor = ReportingExecutor(client, watches, reached)
+        policy = Policy(migration=options, allow_bare_pods=allow_bare_pods)
+        controller = MigrationController(client, watches, executor, policy)
         running = asyncio.create_task(controller.run())
         try:
             await store.synced()

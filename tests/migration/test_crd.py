@@ -38,7 +38,7 @@ def test_nonsense_is_refused_by_the_server(
 )
 def test_what_is_moved_where_cannot_be_changed(corner: Corner, change: dict[str, Any]) -> None:
     name = corner.migrate(POD, "a")
-    with pytest.raises(ApiError, match="make a new"):
+    with pytest.raises(ApiError, match="is immutable"):
         corner.outside.patch(corner.path("migrations", name), {"spec": change})
 
 
@@ -62,7 +62,7 @@ def test_kubectl_tells_the_story(corner: Corner) -> None:
     told = ["NAME", "POD", "FROM", "TO", "MODE", "PHASE", "STEP", "OUTCOME", "AGE", "MESSAGE"]
     assert header.split() == told
     assert line.split()[1:4] == ["web-1", "worker-3", "Pending"]
-    assert line.endswith("waits for its turn")
+    assert line.endswith("waiting to be started")
 
 
 def test_what_the_command_prints_is_what_kubectl_applies(

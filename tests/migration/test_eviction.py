@@ -170,7 +170,7 @@ async def test_a_handoff_that_does_not_fit_becomes_a_coordinated_eviction(corner
     options: MigrationOptions = msgspec.structs.replace(
         COORDINATED, temporary_budget=TemporaryBudget(min_available=0)
     )
-    async with controller_on(corner.cluster, options, look):
+    async with controller_on(corner.cluster, options, reached=look):
         name = corner.migrate(old, target)
         (status,) = await corner.finished(name)
     assert (status["mode"], status["outcome"], status["attempts"]) == ("Evict", "Landed", 2), status

@@ -19,8 +19,8 @@ from tests.kube.faultproxy import (
     is_write,
     lose_answer,
 )
+from tests.migration.ready_pod_watch import ReadyPodWatch
 from tests.migration.support import Corner, controller_on, is_ready, node_of
-from tests.migration.watcher import Watcher
 
 APPS, REPLICAS, WAVES = 25, 2, 4
 PATIENT = MigrationOptions(
@@ -71,7 +71,7 @@ async def test_two_hundred_migrations_survive_every_fault_of_the_network(corner:
     places += corner.add_nodes("b", cpu="16")
     chaos = Chaos(seed=7)
     async with FaultProxy(corner.cluster.server, str(corner.cluster.ca_file)) as proxy:
-        with Watcher(corner.cluster, corner.namespace) as watcher:
+        with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
             async with controller_on(corner.cluster, PATIENT, server=proxy.url):
                 proxy.chaos = chaos
                 for wave in range(WAVES):

@@ -7,6 +7,7 @@ import msgspec
 from testcluster.applying import apply
 from testcluster.builders import budget, replicaset
 from testcluster.client import JsonObject
+from tests.migration.ready_pod_watch import ReadyPodWatch
 from tests.migration.support import (
     COST,
     ID,
@@ -18,7 +19,6 @@ from tests.migration.support import (
     node_of,
     other_node,
 )
-from tests.migration.watcher import Watcher
 
 PREFIX = "scheduler.alpha.kubernetes.io/"
 
@@ -41,7 +41,7 @@ async def test_a_pod_that_no_eviction_can_move_is_moved_without_a_gap(corner: Co
     corner.add_nodes("a", "b", "c")
     pods = corner.deploy("web", 3)
     apply(corner.cluster, budget(f"{corner.namespace}/web", min_available=3))
-    with Watcher(corner.cluster, corner.namespace) as watcher:
+    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
         new = await moved(corner, pods[0], other_node(corner, pods[0]))
     assert new["metadata"]["ownerReferences"][0]["kind"] == "ReplicaSet"
     assert len(corner.pods("web")) == 3
@@ -123,7 +123,7 @@ async def test_a_plain_replicaset_gets_its_label_back_at_the_handover(corner: Co
     }
     apply(corner.cluster, made, service)
     pods = corner.wait_ready("web", 2)
-    with Watcher(corner.cluster, corner.namespace) as watcher:
+    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
         new = await moved(corner, pods[0], other_node(corner, pods[0]))
     # The watcher counts by the Service's label: the new pod was there before the old one went.
     assert (watcher.fewest["web"], watcher.most["web"]) == (2, 3)
@@ -143,7 +143,7 @@ async def test_a_replication_controllers_pod_is_handed_over(corner: Corner) -> N
     }
     apply(corner.cluster, made)
     pods = corner.wait_ready("web", 2)
-    with Watcher(corner.cluster, corner.namespace) as watcher:
+    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
         new = await moved(corner, pods[0], other_node(corner, pods[0]))
     assert new["metadata"]["ownerReferences"][0]["kind"] == "ReplicationController"
     assert len(corner.pods("web")) == 2

@@ -16,14 +16,14 @@ from testcluster.applying import apply
 from testcluster.builders import budget, deployment, pod, statefulset
 from testcluster.client import JsonObject
 from testcluster.waiting import wait_until
+from tests.migration.ready_pod_watch import ReadyPodWatch
 from tests.migration.support import COST, Corner, is_ready, node_of
-from tests.migration.watcher import Watcher
 
 ROOT = Path(__file__).parents[2]
 
 HANDOFF = (
     "start",
-    "mark-old",
+    "label-old",
     "create-new",
     "new-pod",
     "hand-over",
@@ -32,11 +32,11 @@ HANDOFF = (
     "finish",
 )
 UNDONE = ("undo", "delete-new", "restore-old", "finish")
-EVICT = ("start", "mark-old", "evict", "landing", "claim", "complete", "finish")
+EVICT = ("start", "label-old", "evict", "landing", "claim", "complete", "finish")
 COORDINATED = ("create-budget", "evict", "delete-budget")
 RECREATE = (
     "start",
-    "mark-old",
+    "label-old",
     "create-copy",
     "new-pod",
     "hand-over",
@@ -67,7 +67,7 @@ def cases(way: str, actions: tuple[str, ...]) -> list[Case]:
 def controller(cluster: TestCluster, *killed_at: str) -> "subprocess.Popen[bytes]":
     arguments = [cluster.server, str(cluster.ca_file), cluster.admin_token, *killed_at]
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.migration.process", *arguments],
+        [sys.executable, "-m", "tests.migration.controller_process", *arguments],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -128,7 +128,7 @@ def test_killed_in_a_handoff_it_goes_on_with_no_second_copy_and_no_gap(
         apply(corner.cluster, made, protection)
     wait_until(lambda: sum(map(is_ready, corner.pods())) == len(all_cases), 40)
     corner.add_nodes("second", cpu="16")
-    with Watcher(corner.cluster, corner.namespace) as watcher:
+    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
         statuses = run_killed(corner, all_cases, nodes[1])
         wait_until(lambda: len(corner.pods()) == len(all_cases), 20, "one pod each")
     assert {each["outcome"] for each in statuses.values()} == {"Landed"}
@@ -200,7 +200,7 @@ def test_killed_in_a_recreation_it_loses_no_pod_and_makes_no_second_copy(
         apply(corner.cluster, bare_pod(corner, case.app))
     wait_until(lambda: sum(map(is_ready, corner.pods())) == len(all_cases), 40)
     corner.add_nodes("second", cpu="16")
-    with Watcher(corner.cluster, corner.namespace) as watcher:
+    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
         statuses = run_killed(corner, all_cases, nodes[1])
         wait_until(lambda: len(corner.pods()) == len(all_cases), 20, "one pod each")
     assert {each["outcome"] for each in statuses.values()} == {"Landed"}

@@ -1,14 +1,10 @@
 """Pods without a controller are copied, where the policy allows it."""
 
-import msgspec
-
 from testcluster.applying import apply
 from testcluster.builders import pod
 from testcluster.client import JsonObject
-from tests.migration.support import QUICK_OPTIONS, Corner, controller_on, is_ready, node_of
-from tests.migration.watcher import Watcher
-
-ALLOWED = msgspec.structs.replace(QUICK_OPTIONS, bare_pods=True)
+from tests.migration.ready_pod_watch import ReadyPodWatch
+from tests.migration.support import Corner, controller_on, is_ready, node_of
 
 
 def bare(corner: Corner, **spec: object) -> JsonObject:
@@ -29,8 +25,8 @@ async def test_a_bare_pod_is_ready_elsewhere_before_it_goes(corner: Corner) -> N
     corner.add_nodes("a")
     old = bare(corner)
     (target,) = corner.add_nodes("b")
-    with Watcher(corner.cluster, corner.namespace) as watcher:
-        async with controller_on(corner.cluster, ALLOWED):
+    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
+        async with controller_on(corner.cluster, allow_bare_pods=True):
             name = corner.migrate(old, target)
             (status,) = await corner.finished(name)
     assert (status["mode"], status["outcome"]) == ("Recreate", "Landed"), status
@@ -47,7 +43,7 @@ async def test_a_copy_can_be_copied_and_its_name_does_not_grow(corner: Corner) -
     old = bare(corner)
     home = node_of(old)
     away = next(node for node in corner.nodes if node != home)
-    async with controller_on(corner.cluster, ALLOWED):
+    async with controller_on(corner.cluster, allow_bare_pods=True):
         await corner.finished(corner.migrate(old, away, "there"))
         (copy,) = [each for each in corner.pods("solo") if is_ready(each)]
         (status,) = await corner.finished(corner.migrate(copy, home, "back"))
@@ -65,7 +61,7 @@ async def test_a_pod_that_was_moved_before_is_exactly_as_it_was_after_an_undoing
     old = bare(corner)
     (target,) = corner.add_nodes("b")
     (stuck,) = corner.add_nodes("stuck", managed=False)
-    async with controller_on(corner.cluster, ALLOWED):
+    async with controller_on(corner.cluster, allow_bare_pods=True):
         await corner.finished(corner.migrate(old, target, "first"))
         (copy,) = [each for each in corner.pods("solo") if is_ready(each)]
         name = corner.migrate(copy, stuck, "second")
@@ -92,7 +88,7 @@ async def test_a_pod_that_runs_to_an_end_is_not_done_twice(corner: Corner) -> No
     corner.add_nodes("a")
     old = bare(corner, restartPolicy="Never")
     (target,) = corner.add_nodes("b")
-    async with controller_on(corner.cluster, ALLOWED):
+    async with controller_on(corner.cluster, allow_bare_pods=True):
         (status,) = await corner.finished(corner.migrate(old, target))
     assert status["phase"] == "Failed"
     assert "twice" in status["message"]

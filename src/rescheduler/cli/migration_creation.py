@@ -16,11 +16,11 @@ from rescheduler.cli.views.migration_view import view_on
 from rescheduler.errors import SettingsError
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.migration.migration_object import Migration
-from rescheduler.migration.migration_requests import request
+from rescheduler.migration.migration_request import create_migration
 from rescheduler.model.moves import Mode
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.explanation import explain
-from rescheduler.settings import MigrationOptions, Policy
+from rescheduler.settings import Policy
 
 
 def checked_mode(text: str) -> Mode:
@@ -49,21 +49,21 @@ def checked_target(cluster: Snapshot, policy: Policy, row: int, target: str) -> 
 async def ask_and_follow(
     server: ApiServer,
     bodies: list[dict[str, Any]],
-    options: MigrationOptions,
+    policy: Policy,
     wait: bool,
     here: bool,
     cancel_on_interrupt: bool,
 ) -> list[Migration]:
     """Make Migrations; if asked to, carry them out and wait until they have finished."""
     for body in bodies:
-        await request(server, body)
+        await create_migration(server, body)
     names = [f"{body['metadata']['namespace']}/{body['metadata']['name']}" for body in bodies]
     screen = console()
     if not wait:
         for name in names:
             screen.print(f"asked for: migration {name}", soft_wrap=True)
         return []
-    async with carried_out_here(server, options, here) as controller:
+    async with carried_out_here(server, policy, here) as controller:
         try:
             with view_on(screen) as view:
                 ended = await unless_fails(follow(server, names, view), controller)

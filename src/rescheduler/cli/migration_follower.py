@@ -6,19 +6,20 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
 from rescheduler.controller.migration_controller import MigrationController
-from rescheduler.controller.migration_watches import CrdMissing, MigrationWatches
 from rescheduler.errors import NotFound
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.listwatch import ListWatch
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.labels import MIGRATION_NAME
+from rescheduler.migration.executor import Executor
 from rescheduler.migration.migration_object import MIGRATION, Migration
-from rescheduler.migration.moving_pod import MARKED_POD, MovingPod
+from rescheduler.migration.migration_watches import CrdMissing, MigrationWatches
+from rescheduler.migration.moving_pod import LABELLED_POD, MovingPod
 from rescheduler.model.kinds import POD
 from rescheduler.model.objects import Page
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.model.tables.object_table import ObjectTable
-from rescheduler.settings import MigrationOptions
+from rescheduler.settings import Policy
 
 T = TypeVar("T")
 
@@ -91,7 +92,9 @@ async def cancel_migrations(server: ApiServer, keys: Collection[str], *, wait: b
             continue
     names = {key.rpartition("/")[2] for key in keys}
     for _ in range(UNDONE_LOOKS if wait else 0):
-        marked = await server.get(POD.path, Page[MovingPod], {"labelSelector": MARKED_POD.selector})
+        marked = await server.get(
+            POD.path, Page[MovingPod], {"labelSelector": LABELLED_POD.selector}
+        )
         left = [pod for pod in marked.items if not pod.is_deleting]
         if not any(pod.metadata.annotations.get(MIGRATION_NAME) in names for pod in left):
             return
@@ -113,7 +116,7 @@ async def unless_fails(work: Awaitable[T], other: asyncio.Task[None] | None) -> 
 
 @asynccontextmanager
 async def carried_out_here(
-    server: ApiServer, options: MigrationOptions, wanted: bool
+    server: ApiServer, policy: Policy, wanted: bool
 ) -> AsyncIterator[asyncio.Task[None] | None]:
     """Carry out Migrations in this process while the block runs, if that is wanted."""
     if not wanted:
@@ -122,7 +125,8 @@ async def carried_out_here(
     tables = ClusterTables()
     store = LiveStore(server, tables)
     store.start()
-    controller = MigrationController(server, MigrationWatches(server, store, tables), options)
+    watches = MigrationWatches(server, store, tables)
+    controller = MigrationController(server, watches, Executor(server, watches), policy)
     running = asyncio.create_task(controller.run())
     try:
         yield running

@@ -27,7 +27,7 @@ class TemporaryBudget(Options, frozen=True):
     max_unavailable: NumberOrPercent = 1
 
 
-class MigrationArguments(Options, frozen=True):
+class MigrationOptions(Options, frozen=True):
     """How moves are carried out, as far as a policy file says it under `migration`."""
 
     max_in_flight: Count = 20
@@ -73,10 +73,3 @@ class MigrationArguments(Options, frozen=True):
 
     workers: Annotated[int, Meta(ge=1, le=100, description="a number from 1 to 100")] = 10
     """How many migrations are looked at at the same time. Most only wait, so few will do."""
-
-
-class MigrationOptions(MigrationArguments, frozen=True):
-    """All that the controller goes by."""
-
-    bare_pods: bool = False
-    """Whether pods without a controller may be replaced by a copy: `allowBarePods`."""

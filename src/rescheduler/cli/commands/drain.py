@@ -1,7 +1,7 @@
 """`rescheduler drain`: empty a node of every pod that can move, without interrupting service."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -46,10 +46,28 @@ async def drain_node(
 ) -> bool:
     """Drain a node; whether all that should go has gone, or has been asked to."""
     from rescheduler.cli.connection import connected
+    from rescheduler.cli.migration_creation import ask_and_follow
     from rescheduler.cli.migration_follower import check_installed
+    from rescheduler.cli.views.console import console
     from rescheduler.controller.node_drain import NodeDrain
+    from rescheduler.migration.migration_object import Migration
 
     async with connected(kubeconfig, context) as server:
         await check_installed(server)
-        draining = NodeDrain(server, node, policy, wait, here, cancel_on_interrupt)
-        return await draining.run()
+
+        async def create_and_follow(bodies: list[dict[str, Any]]) -> list[Migration] | None:
+            ended = await ask_and_follow(server, bodies, policy, wait, here, cancel_on_interrupt)
+            return ended if wait else None
+
+        drain = NodeDrain(server, node, policy, create_and_follow)
+        await drain.cordon()
+        console().print(f"node {node} is cordoned")
+        remaining = await drain.run()
+    for pod, reason in remaining.blocked.items():
+        console().print(f"stays: {pod}: {reason}", soft_wrap=True)
+    for pod, reason in remaining.failed.items():
+        console().print(f"not moved: {pod}: {reason}", soft_wrap=True)
+    if remaining.blocked or remaining.failed:
+        return False
+    console().print(f"node {node} is empty" if wait else "asked for all moves")
+    return True

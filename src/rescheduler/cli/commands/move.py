@@ -56,7 +56,7 @@ async def move_pod(
     from rescheduler.cli.migration_creation import ask_and_follow, checked_mode, checked_target
     from rescheduler.cli.migration_follower import check_installed
     from rescheduler.kube.live_store import LiveStore
-    from rescheduler.migration.migration_requests import migration_body
+    from rescheduler.migration.migration_request import migration_body
     from rescheduler.model.tables.cluster_tables import ClusterTables
 
     way = checked_mode(mode)
@@ -74,9 +74,7 @@ async def move_pod(
             mode=way,
             reason="asked for with rescheduler move",
             # A person who asks again means it.
-            again=secrets.token_hex(4),
+            salt=secrets.token_hex(4),
         )
-        ended = await ask_and_follow(
-            server, [body], policy.migration_options(), wait, here, cancel_on_interrupt
-        )
+        ended = await ask_and_follow(server, [body], policy, wait, here, cancel_on_interrupt)
     return not wait or all(each.status.outcome == "Landed" for each in ended)

@@ -98,10 +98,10 @@ async def run_program(
             side = ExtenderServer(
                 server,
                 program.store,
-                program.watching,
+                program.watches,
                 policy,
                 serving,
-                hot=lambda node: program.rounds.soon(),
+                hot=lambda node: program.planning_loop.trigger_round(),
             )
-            program.accompany(side)
+            program.add(side)
         await run_until_signalled(program, file, strategies)

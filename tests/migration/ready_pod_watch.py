@@ -15,7 +15,7 @@ from tests.migration.support import is_ready
 READ_SECONDS = 60.0
 
 
-class Watcher:
+class ReadyPodWatch:
     """Watches pods and ReplicaSets over connections of its own, in threads of its own.
 
     `fewest` and `most` are the least and the greatest number of Ready pods that each app ever

@@ -116,7 +116,7 @@ async def test_a_pod_that_goes_by_itself_cancels_its_migration(impatient: Moving
     impatient.corner.outside.delete(
         impatient.corner.path("pods", impatient.old["metadata"]["name"])
     )
-    await impatient.ended("Cancelled", "went by itself")
+    await impatient.ended("Cancelled", "was deleted or has finished")
     impatient.corner.wait_ready("web", 2)
 
 
@@ -225,7 +225,7 @@ async def test_a_new_pod_that_is_preempted_is_given_up(impatient: Moving) -> Non
     )
     del rival["status"]
     apply(corner.cluster, rival)
-    await impatient.ended("Failed", "preempted by a more important pod")
+    await impatient.ended("Failed", "preempted by a pod of higher priority")
     assert impatient.the_old_pod_is_as_it_was()
     corner.outside.delete(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}")
 
