@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from rescheduler.kube.auth.loader import load_credentials
 from rescheduler.kube.client import Client
-from rescheduler.kube.credentials import load_credentials
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.tables.cluster_tables import ClusterTables
@@ -14,7 +14,7 @@ from rescheduler.model.tables.cluster_tables import ClusterTables
 @asynccontextmanager
 async def connected(kubeconfig: Path | None, context: str | None) -> AsyncIterator[Client]:
     """A client for the cluster that was asked for."""
-    async with Client(await load_credentials(kubeconfig, context)) as client:
+    async with Client(load_credentials(kubeconfig, context)) as client:
         yield client
 
 
