@@ -12,7 +12,6 @@ async def test_a_key_is_never_processed_twice_at_once() -> None:
     queue.add("a")
     assert await queue.get() == "a"
     queue.add("a")
-    assert len(queue) == 2
     waiting = asyncio.ensure_future(queue.get())
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -27,5 +26,13 @@ async def test_a_key_that_fails_is_retried_with_growing_delays() -> None:
     for _ in range(4):
         delays.append(queue.retry(await queue.get()))
     assert delays[3] > delays[0]
+
+
+async def test_a_key_that_was_dropped_has_no_failures() -> None:
+    queue: WorkQueue[str] = WorkQueue(Backoff(0.001, 1.0))
+    queue.add("a")
+    for _ in range(4):
+        queue.retry(await queue.get())
     queue.drop("a")
-    assert "a" not in queue
+    queue.add("a")
+    assert queue.retry(await queue.get()) <= 0.001

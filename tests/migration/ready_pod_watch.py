@@ -1,4 +1,4 @@
-"""Someone who watches a namespace from outside, and counts the Ready pods after every change."""
+"""Watches a namespace from outside, and counts the Ready pods after every change."""
 
 import http.client
 import json

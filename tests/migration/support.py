@@ -1,4 +1,4 @@
-"""What the tests of migrations share: a corner of the cluster of their own, and a controller."""
+"""What the tests of migrations share: a namespace with nodes of its own, and a controller."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -98,18 +98,18 @@ class Corner:
         self.outside: OutsideClient = cluster.client
         self.nodes: list[str] = []
 
-    # ------------------------------------------------------------ making things
+    # ------------------------------------------------------------ creating objects
 
     def add_nodes(self, *names: str, **options: Any) -> list[str]:
-        """Nodes of this corner, by short names."""
-        made = [f"{self.namespace}-{name}" for name in names]
+        """Add nodes for this namespace, by short names."""
+        created = [f"{self.namespace}-{name}" for name in names]
         labels = {TEST_LABEL: self.namespace, **options.pop("labels", {})}
-        apply(self.cluster, *[node(name, labels=labels, **options) for name in made])
-        self.nodes += made
-        return made
+        apply(self.cluster, *[node(name, labels=labels, **options) for name in created])
+        self.nodes += created
+        return created
 
     def here(self, **template: Any) -> dict[str, Any]:
-        """A pod template that stays on this corner's nodes."""
+        """A pod template that stays on the nodes of this namespace."""
         return {"nodeSelector": {TEST_LABEL: self.namespace}, **template}
 
     def deploy(
@@ -119,10 +119,10 @@ class Corner:
         template: dict[str, Any] | None = None,
         **spec: Any,
     ) -> list[JsonObject]:
-        """A Deployment whose pods are all Ready, on nodes that make them so; returns these."""
+        """Create a Deployment; its pods when all are Ready."""
         template = self.here(**(template or {}))
-        made = deployment(f"{self.namespace}/{name}", replicas, "100m", template=template, **spec)
-        apply(self.cluster, made)
+        body = deployment(f"{self.namespace}/{name}", replicas, "100m", template=template, **spec)
+        apply(self.cluster, body)
         return self.wait_ready(name, replicas)
 
     def wait_ready(self, app: str, count: int) -> list[JsonObject]:
@@ -136,7 +136,7 @@ class Corner:
         return wait_until(ready, 40, f"{count} pods of {app} are Ready")
 
     def migrate(self, pod: JsonObject, target: str, /, name: str = "", **spec: Any) -> str:
-        """Ask for a pod to be moved; returns the Migration's name."""
+        """Create a Migration for a pod; its name."""
         metadata = pod["metadata"]
         name = name or f"move-{metadata['name']}"
         body = {
@@ -152,10 +152,10 @@ class Corner:
         self.outside.create(MIGRATIONS.format(self.namespace), body)
         return name
 
-    # ------------------------------------------------------------ looking at things
+    # ------------------------------------------------------------ reading objects
 
     def path(self, plural: str, name: str = "") -> str:
-        """Where an object of this namespace is."""
+        """The path of an object of this namespace."""
         groups = {
             "pods": "/api/v1",
             "services": "/api/v1",
@@ -179,11 +179,11 @@ class Corner:
         return self.all("pods", f"app={app}" if app else "")
 
     def pod(self, name: str) -> JsonObject | None:
-        """One pod, if it is there."""
+        """One pod, if it exists."""
         return self.get("pods", name)
 
     def get(self, plural: str, name: str) -> JsonObject | None:
-        """One object, if it is there."""
+        """One object, if it exists."""
         try:
             return self.outside.get(self.path(plural, name))
         except ApiError as error:
@@ -202,7 +202,7 @@ class Corner:
         return found
 
     def leftovers(self) -> list[str]:
-        """Everything that carries a mark it should not carry any more."""
+        """Everything that a finished migration should have restored or deleted."""
         found = []
         for pod in self.pods():
             metadata = pod["metadata"]
@@ -245,19 +245,21 @@ class Corner:
 
 
 def is_ready(pod: JsonObject) -> bool:
-    """Whether a pod serves."""
+    """Whether a pod is Ready and not terminating."""
     if pod["metadata"].get("deletionTimestamp"):
         return False
     conditions = pod.get("status", {}).get("conditions", [])
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )
 
 
 def node_of(pod: JsonObject) -> str:
-    """Where a pod is."""
+    """The node of a pod."""
     name: str = pod["spec"].get("nodeName", "")
     return name
 
 
 def other_node(corner: Corner, pod: JsonObject) -> str:
-    """A node of the corner where the pod is not."""
+    """A node of the namespace where the pod is not."""
     return next(name for name in corner.nodes if name != node_of(pod))

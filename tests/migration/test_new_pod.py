@@ -1,4 +1,4 @@
-"""What a new pod is made of."""
+"""The name, spec and labels of a new pod."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def needing(*terms: dict[str, Any]) -> dict[str, Any]:
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}}
 
 
-def test_the_target_is_needed_besides_everything_else() -> None:
+def test_the_target_is_required_besides_everything_else() -> None:
     assert terms_of(pinned_to("b", {})) == [{"matchFields": [HERE]}]
     fast = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]}
     zone = {"matchExpressions": [{"key": "zone", "operator": "Exists"}], "matchFields": [HERE]}
@@ -42,11 +42,11 @@ def test_the_target_is_needed_besides_everything_else() -> None:
     ]
 
 
-def test_wishes_and_neighbours_stay_as_they_are() -> None:
+def test_preferences_and_pod_affinity_stay_as_they_are() -> None:
     affinity = {"podAntiAffinity": {REQUIRED: []}, "nodeAffinity": {"preferred": [1]}}
-    made = pinned_to("b", {"affinity": affinity, "containers": []})
-    assert made["affinity"]["podAntiAffinity"] == {REQUIRED: []}
-    assert made["affinity"]["nodeAffinity"]["preferred"] == [1]
+    pinned = pinned_to("b", {"affinity": affinity, "containers": []})
+    assert pinned["affinity"]["podAntiAffinity"] == {REQUIRED: []}
+    assert pinned["affinity"]["nodeAffinity"]["preferred"] == [1]
     assert affinity["nodeAffinity"] == {"preferred": [1]}
 
 
@@ -88,6 +88,6 @@ def test_a_label_that_neither_services_nor_budgets_select_by_is_withheld() -> No
 
 
 def test_a_selector_that_needs_no_label_leaves_none_to_withhold() -> None:
-    made = workload({"app": "web"})
-    everything = ObservedWorkload(made.kind, made.owner, LabelSelector(), made.template)
+    web = workload({"app": "web"})
+    everything = ObservedWorkload(web.kind, web.owner, LabelSelector(), web.template)
     assert label_to_withhold(everything, (), ()) is None

@@ -1,4 +1,4 @@
-"""The program that runs on a cluster: it plans again and again, and keeps migrations going.
+"""The program that runs on a cluster: it plans in rounds and reconciles migrations.
 
 `program` composes it. `planning_loop` runs the rounds and creates Migrations (`move_requests`);
 `migration_controller` reconciles them, with a `work_queue` that `change_handlers` fills from

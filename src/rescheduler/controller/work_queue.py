@@ -75,12 +75,6 @@ class WorkQueue(Generic[K]):
         for key in list(self._timers):
             self._stop_timer(key)
 
-    def __len__(self) -> int:
-        return len(self._queued) + len(self._processing)
-
-    def __contains__(self, key: K) -> bool:
-        return key in self._queued or key in self._processing or key in self._timers
-
     def _release(self, key: K) -> None:
         self._processing.discard(key)
         if key in self._queued:

@@ -6,6 +6,6 @@ interrupted migration has left behind. `new_pod`, `replacement` and `migration_l
 single questions about pods, and are pure too.
 
 All state is in the API server: in the Migration's status, and in labels and annotations on the
-objects it touches. Which moves to make is decided in `planning`; when migrations run, and how many
+objects it touches. Which pods to move is decided in `planning`; when migrations run, and how many
 at once, in `controller`. `docs/designs/migration.md` has the reasons.
 """

@@ -28,7 +28,7 @@ class TemporaryBudget(Options, frozen=True):
 
 
 class MigrationOptions(Options, frozen=True):
-    """How moves are carried out, as far as a policy file says it under `migration`."""
+    """How moves are carried out: `migration` in a policy file."""
 
     max_in_flight: Count = 20
     """How many migrations run at the same time. 0 starts none. A higher number is done sooner,
@@ -64,12 +64,12 @@ class MigrationOptions(Options, frozen=True):
     under a temporary disruption budget if it has none."""
 
     temporary_budget: TemporaryBudget = TemporaryBudget()
-    """That budget."""
+    """How many pods that temporary budget keeps available."""
 
     cleanup_delay_seconds: Annotated[float, Meta(ge=0, description="seconds, 0 or more")] = (
         msgspec.field(default=0.0, name="cleanupDelaySeconds")
     )
-    """How long that budget stays after the replacement is Ready."""
+    """How long the temporary budget stays after the replacement is Ready."""
 
     workers: Annotated[int, Meta(ge=1, le=100, description="a number from 1 to 100")] = 10
-    """How many migrations are looked at at the same time. Most only wait, so few will do."""
+    """How many migrations are reconciled at the same time. Most only wait, so few will do."""

@@ -43,7 +43,7 @@ def start(o: Observation) -> Action:
 
 
 def is_committed(o: Observation) -> bool:
-    """Whether the old pod has been evicted, or has ended some other way."""
+    """Whether the old pod has been evicted, or is terminating or finished anyway."""
     step = o.migration.status.step
     return step == Step.LANDING or (step == Step.EVICTING and not o.is_old_running)
 
