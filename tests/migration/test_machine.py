@@ -112,7 +112,7 @@ def test_a_migration_waits_and_changes_nothing_while_a_limit_is_reached() -> Non
 
 
 def test_a_pod_that_another_migration_moves_is_waited_for() -> None:
-    other = migration_labels.migration_labels(migration(), migration_labels.IN_PROGRESS) | {
+    other = migration_labels.pod_labels(migration(), migration_labels.IN_PROGRESS) | {
         "scheduler.alpha.kubernetes.io/migration-id": "other"
     }
     action = decide(observed(migration(), old=pod(labels=other)))
@@ -134,7 +134,7 @@ def in_progress(**more: object) -> Migration:
 
 def test_a_rollback_restores_the_pod_before_it_ends() -> None:
     of = in_progress(step=Step.UNDOING, after_undoing=Phase.FAILED, message="because")
-    labelled = pod(labels=migration_labels.migration_labels(of, migration_labels.IN_PROGRESS))
+    labelled = pod(labels=migration_labels.pod_labels(of, migration_labels.IN_PROGRESS))
     action = decide(observed(of, old=labelled))
     assert isinstance(action, PatchPod)
     assert action.name == "restore-old"
@@ -145,7 +145,7 @@ def test_a_rollback_restores_the_pod_before_it_ends() -> None:
 
 def test_a_temporary_budget_that_an_interrupted_eviction_used_up_is_deleted() -> None:
     of = in_progress(step=Step.EVICTING)
-    labelled = pod(labels=migration_labels.migration_labels(of, migration_labels.IN_PROGRESS))
+    labelled = pod(labels=migration_labels.pod_labels(of, migration_labels.IN_PROGRESS))
     refused = QuestionAnswers(eviction=EvictionAnswer(False, by_budget=True, text="budget db"))
     own = PodDisruptionBudget(
         ObjectMeta(name="own", namespace="shop", uid="b"),
@@ -160,7 +160,7 @@ def test_a_temporary_budget_that_an_interrupted_eviction_used_up_is_deleted() ->
 
 def test_a_rollback_never_deletes_a_pod_that_has_a_controller() -> None:
     of = in_progress(step=Step.UNDOING, after_undoing=Phase.FAILED)
-    adopted = pod("new", "b", migration_labels.migration_labels(of, migration_labels.IN_PROGRESS))
+    adopted = pod("new", "b", migration_labels.pod_labels(of, migration_labels.IN_PROGRESS))
     assert not isinstance(decide(observed(of, new=adopted)), DeletePod)
 
 

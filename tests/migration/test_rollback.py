@@ -53,9 +53,7 @@ def migration(step: Step, new_node: str = "b") -> Migration:
 
 
 def pod(name: str, node: str) -> MovingPod:
-    labels = migration_labels.migration_labels(
-        migration(Step.STARTING), migration_labels.IN_PROGRESS
-    )
+    labels = migration_labels.pod_labels(migration(Step.STARTING), migration_labels.IN_PROGRESS)
     ready = PodCondition("Ready", "True")
     return MovingPod(
         PodMeta(name=name, namespace="shop", uid="old" if name == "alone" else name, labels=labels),

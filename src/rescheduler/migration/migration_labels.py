@@ -36,7 +36,7 @@ MAX_LABEL_LENGTH = 63
 Patch = dict[str, Any]
 
 
-def migration_labels(migration: Migration, status: str) -> dict[str, str]:
+def pod_labels(migration: Migration, status: str) -> dict[str, str]:
     """The labels that both pods of a migration carry."""
     return {
         MIGRATION_ID: migration.metadata.uid,
@@ -46,7 +46,7 @@ def migration_labels(migration: Migration, status: str) -> dict[str, str]:
     }
 
 
-def migration_annotations(migration: Migration, now: datetime) -> dict[str, str]:
+def pod_annotations(migration: Migration, now: datetime) -> dict[str, str]:
     """The annotations that both pods carry."""
     return {MIGRATION_NAME: migration.metadata.name, MIGRATION_TIME: rfc3339(now)}
 
@@ -79,21 +79,21 @@ def label_old_pod_patch(pod: MovingPod, migration: Migration, now: datetime) -> 
     pod.
     """
     no_original: dict[str, str | None] = dict.fromkeys((ORIGINAL_POD, ORIGINAL_POD_NAME))
-    annotations = no_original | migration_annotations(migration, now) | saved_metadata(pod)
-    return metadata_patch(migration_labels(migration, IN_PROGRESS), annotations)
+    annotations = no_original | pod_annotations(migration, now) | saved_metadata(pod)
+    return metadata_patch(pod_labels(migration, IN_PROGRESS), annotations)
 
 
 def claim_patch(pod: MovingPod, migration: Migration, now: datetime) -> Patch:
     """Labels the replacement that a controller has created for an evicted pod."""
     annotations = replacement_annotations(migration, now) | saved_metadata(pod)
-    return metadata_patch(migration_labels(migration, IN_PROGRESS), annotations)
+    return metadata_patch(pod_labels(migration, IN_PROGRESS), annotations)
 
 
 def steered_patch(migration: Migration, now: datetime) -> Patch:
     """Labels a replacement that is steered to its target, before the controller looks for it."""
     annotations = replacement_annotations(migration, now)
     return metadata_patch(
-        migration_labels(migration, IN_PROGRESS),
+        pod_labels(migration, IN_PROGRESS),
         {**annotations, STEERED_BY: migration.metadata.uid},
     )
 
@@ -102,7 +102,7 @@ def replacement_annotations(migration: Migration, now: datetime) -> dict[str, st
     """The annotations of a pod that replaces an evicted one."""
     old = migration.spec.pod
     original = {ORIGINAL_POD: old.uid, ORIGINAL_POD_NAME: old.name}
-    return migration_annotations(migration, now) | original
+    return pod_annotations(migration, now) | original
 
 
 def completed_patch() -> Patch:

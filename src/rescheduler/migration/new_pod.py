@@ -83,10 +83,9 @@ def replica_on_target(
         "name": replica_name(base, migration.metadata.uid, migration.status.attempts),
         "generateName": f"{base}-",
         "namespace": migration.metadata.namespace,
-        "labels": labels
-        | migration_labels.migration_labels(migration, migration_labels.IN_PROGRESS),
+        "labels": labels | migration_labels.pod_labels(migration, migration_labels.IN_PROGRESS),
         "annotations": template.metadata.annotations
-        | migration_labels.migration_annotations(migration, now)
+        | migration_labels.pod_annotations(migration, now)
         | migration_labels.original_pod_annotations(old),
     }
     if template.metadata.finalizers:
@@ -111,10 +110,9 @@ def copy_on_target(migration: Migration, original: Body, old: MovingPod, now: da
         "metadata": {
             "name": copy_name(metadata["name"], uid, attempt),
             "namespace": metadata["namespace"],
-            "labels": labels
-            | migration_labels.migration_labels(migration, migration_labels.IN_PROGRESS),
+            "labels": labels | migration_labels.pod_labels(migration, migration_labels.IN_PROGRESS),
             "annotations": annotations
-            | migration_labels.migration_annotations(migration, now)
+            | migration_labels.pod_annotations(migration, now)
             | migration_labels.original_pod_annotations(old),
         },
         "spec": pinned_to(migration.spec.target_node, original_spec(original)),

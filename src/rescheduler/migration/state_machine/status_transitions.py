@@ -45,7 +45,14 @@ def started(
         retry_at=None,
     )
     message = f"moving by {mode.lower()}" + (f", attempt {attempt}" if attempt > 1 else "")
-    return step_entered(o, "start", status, step, STARTED, "MigrationStarted", message)
+    return step_entered(
+        o,
+        replace(status, message=message),
+        step,
+        name="start",
+        condition=STARTED,
+        event="MigrationStarted",
+    )
 
 
 def new_pod_created(o: Observation) -> UpdateStatus:
@@ -60,18 +67,28 @@ def new_pod_created(o: Observation) -> UpdateStatus:
 def handing_over(o: Observation) -> UpdateStatus:
     """The new pod is Ready, and the old one is retired."""
     assert o.new is not None
-    status = replace(o.migration.status, new_node=o.new.node)
     message = f"new pod {o.new.metadata.name} is Ready on {o.new.node}; retiring the old one"
     return step_entered(
-        o, "hand-over", status, Step.HANDING_OVER, NEW_POD_READY, "NewPodReady", message
+        o,
+        replace(o.migration.status, new_node=o.new.node, message=message),
+        Step.HANDING_OVER,
+        name="hand-over",
+        condition=NEW_POD_READY,
+        event="NewPodReady",
     )
 
 
 def landing(o: Observation) -> UpdateStatus:
     """The old pod was evicted, and its controller creates a replacement."""
     message = "the old pod was evicted; waiting for its replacement"
-    status = o.migration.status
-    return step_entered(o, "landing", status, Step.LANDING, RETIRING, "PodEvicted", message)
+    return step_entered(
+        o,
+        replace(o.migration.status, message=message),
+        Step.LANDING,
+        name="landing",
+        condition=RETIRING,
+        event="PodEvicted",
+    )
 
 
 def rollback_started(
@@ -178,19 +195,11 @@ def new_pod_unschedulable(o: Observation, message: str) -> UpdateStatus:
 
 
 def step_entered(
-    o: Observation,
-    name: str,
-    status: MigrationStatus,
-    step: Step,
-    condition: str,
-    event: str,
-    message: str,
+    o: Observation, status: MigrationStatus, step: Step, *, name: str, condition: str, event: str
 ) -> UpdateStatus:
-    """A new step starts, and with it the step's timeout."""
-    conditions = with_condition(status, condition, o.now, event, message)
-    status = replace(
-        status, step=step, message=message, step_started_at=o.now, conditions=conditions
-    )
+    """A new step starts, and with it the step's timeout. The condition has the status's message."""
+    conditions = with_condition(status, condition, o.now, event, status.message)
+    status = replace(status, step=step, step_started_at=o.now, conditions=conditions)
     return UpdateStatus(name, status, event)
 
 
