@@ -158,7 +158,7 @@ STATUS = record(
         "outcome": one_of(
             Outcome,
             "Where the new pod runs. Landed: on the target. Elsewhere: on another node. CameBack: "
-            "on the node it was moved from. Failed: the pod was not moved.",
+            "on the node it was moved from. Failed: see the message.",
         ),
         "steered": {
             "type": "boolean",

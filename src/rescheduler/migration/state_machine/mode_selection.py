@@ -35,7 +35,9 @@ def select_mode(o: Observation) -> Mode:
     if owner is None:
         return select_bare_pod_mode(o, requested, name)
     if requested == Mode.RECREATE:
-        raise CannotMove(f"{name} belongs to {owner.kind} {owner.name}, which would delete a copy")
+        raise CannotMove(
+            f"{name} belongs to {owner.kind} {owner.name}, which would not keep a copy"
+        )
     obstacle = handoff_obstacle(o)
     if requested == Mode.HANDOFF and obstacle:
         raise CannotMove(f"{name} cannot be handed over: {obstacle}")
