@@ -168,7 +168,7 @@ class Promises:
 
 def is_waiting(status: Json) -> bool:
     """Whether a migration has not begun and says what it waits for: the cluster's own trouble."""
-    return bool(status["phase"] == "Pending" and status.get("message", "").startswith("waits: "))
+    return bool(status["phase"] == "Pending" and status.get("message", "").startswith("waiting: "))
 
 
 def is_extra(pod: Json) -> bool:
