@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 import msgspec
 
 from rescheduler.errors import SettingsError
-from rescheduler.files.policy_arguments import options_key
+from rescheduler.files.policy_file import options_key
 from rescheduler.settings import Arguments, Options, StrategyName
 
 GROUP = "rescheduler.strategies"

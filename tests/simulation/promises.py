@@ -10,7 +10,7 @@ from rescheduler.labels import (
     PREVIOUS_DELETION_COST,
     PREVIOUS_MARKS,
 )
-from rescheduler.migration.pod_marks import LEAST_COST
+from rescheduler.migration.migration_labels import LOWEST_DELETION_COST
 from rescheduler.settings import MigrationOptions
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from rescheduler.simulation.cluster.controllers.base import replicas_of
@@ -134,7 +134,7 @@ class Promises:
             notes = annotations_of(pod)
             if labels_of(pod).get(MIGRATION_STATUS) == "in-progress":
                 self._note(f"pod {key} is still marked")
-            if notes.get(DELETION_COST) == LEAST_COST or PREVIOUS_DELETION_COST in notes:
+            if notes.get(DELETION_COST) == LOWEST_DELETION_COST or PREVIOUS_DELETION_COST in notes:
                 self._note(f"pod {key} still has our deletion cost")
             if PREVIOUS_MARKS in notes and MIGRATION_STATUS not in labels_of(pod):
                 self._note(f"pod {key} still remembers earlier marks")
@@ -168,7 +168,7 @@ class Promises:
 
 def is_waiting(status: Json) -> bool:
     """Whether a migration has not begun and says what it waits for: the cluster's own trouble."""
-    return bool(status["phase"] == "Pending" and status.get("message", "").startswith("waits: "))
+    return bool(status["phase"] == "Pending" and status.get("message", "").startswith("waiting: "))
 
 
 def is_extra(pod: Json) -> bool:

@@ -14,8 +14,8 @@ from typing import Any
 from rescheduler.controller.program import Program
 from rescheduler.errors import ApiError
 from rescheduler.labels import DELETION_COST, STARTS_IN_SECONDS
-from rescheduler.migration.migration_requests import migration_body
-from rescheduler.settings import MigrationArguments, Policy
+from rescheduler.migration.migration_request import migration_body
+from rescheduler.settings import MigrationOptions, Policy
 from rescheduler.settings.value_types import Limit, Seconds
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from rescheduler.simulation.cluster.faults import FaultRates, FaultyServer
@@ -114,7 +114,7 @@ class Story:
 
     def policy(self) -> Policy:
         chance = self.chance
-        options = MigrationArguments(
+        options = MigrationOptions(
             max_in_flight=chance.randint(1, 4),
             max_per_node=chance.randint(1, 3),
             max_per_workload=Limit(chance.choice(("25%", "1", "2"))),
@@ -209,7 +209,7 @@ class Teller:
             chosen["metadata"]["uid"],
             self.chance.choice(targets),
             strategy=self.chance.choice(("", "LoadBalancing")),
-            again=str(self.asked),
+            salt=str(self.asked),
         )
         mode = self.chance.choice(("Auto", "Auto", "Auto", "Handoff", "Evict"))
         body["spec"]["mode"] = mode
@@ -289,7 +289,7 @@ async def lived(story: Story, world: SimulatedCluster, promises: Promises) -> No
     chance = Random(f"faults {story.seed}")
     telling = asyncio.create_task(Teller(story, world, promises).people())
     policy, rates = story.policy(), story.rates()
-    promises.options = policy.migration_options()
+    promises.options = policy.migration
     while not telling.done():
         dies_at = chance.randint(5, 400) if story.with_faults else None
         server = FaultyServer(world.server, chance, rates, dies_at)

@@ -9,16 +9,23 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from rescheduler.controller.migration_controller import MigrationController
-from rescheduler.controller.migration_watches import MigrationWatches
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.live_store import LiveStore
+from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.settings import Policy
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from rescheduler.simulation.cluster.json_objects import Json, labels_of
 from testcluster.applying import apply
 from testcluster.builders import node
 from tests.kube.support import eventually
-from tests.migration.support import MIGRATIONS, QUICK_OPTIONS, Corner, client_for
+from tests.migration.support import (
+    MIGRATIONS,
+    QUICK_OPTIONS,
+    Corner,
+    ReportingExecutor,
+    client_for,
+)
 
 KINDS = {
     "deployments": "Deployment",
@@ -28,7 +35,9 @@ KINDS = {
     "pods": "Pod",
     "migrations": "Migration",
 }
-OPTIONS = replace(QUICK_OPTIONS, max_in_flight=100, max_retries=1, bare_pods=True)
+POLICY = Policy(
+    migration=replace(QUICK_OPTIONS, max_in_flight=100, max_retries=1), allow_bare_pods=True
+)
 """Nothing waits for a place, and what fails is soon given up."""
 
 
@@ -42,7 +51,7 @@ class Steps:
         """For a controller to tell how far it is."""
         moment, _, action = point.partition("-")
         steps = self.of[migration]
-        if moment != "after" or action in ("message", "forget"):
+        if moment != "after" or action in ("message", "delete-migration"):
             return
         # Each step is safe to be done twice, and is until a watch has shown what came of it.
         if not steps or steps[-1] != action:
@@ -123,7 +132,7 @@ class RealStage:
         return self.corner.all(plural)
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
-        await eventually(condition, f"{self.namespace}: {what}", 60, 0.15)
+        await eventually(condition, f"{self.namespace}: {what}", 120, 0.15)
 
 
 class MemoryStage:
@@ -183,10 +192,9 @@ async def controlled(server: ApiServer, steps: Steps, live: Any, **clock: Any) -
     chance = Random(1)
     store = LiveStore(server, tables, chance=chance, **seconds)
     store.start()
-    watching = MigrationWatches(server, store, tables, chance=chance, **seconds)
-    controller = MigrationController(
-        server, watching, OPTIONS, steps.reached, chance=chance, **clock
-    )
+    watches = MigrationWatches(server, store, tables, chance=chance, **seconds)
+    executor = ReportingExecutor(server, watches, steps.reached)
+    controller = MigrationController(server, watches, executor, POLICY, chance=chance, **clock)
     running = asyncio.create_task(controller.run())
     try:
         await store.synced()

@@ -9,6 +9,8 @@ import pytest
 
 from tests.simulation.random_stories import Story, told
 
+pytestmark = pytest.mark.slow
+
 SEED = os.environ.get("SEED")
 STORIES = int(os.environ.get("STORIES", "200"))
 CHUNK = 25

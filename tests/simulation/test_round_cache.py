@@ -1,14 +1,11 @@
-"""Rounds that are told again instead of made again are what they would have been."""
+"""A round from the cache is what another round of planning would have found."""
 
 import asyncio
 from random import Random
 from typing import Any
 
-import pytest
-
-from rescheduler.controller.planning_loop import Round
 from rescheduler.controller.program import Program
-from rescheduler.controller.round_cache import RoundCache
+from rescheduler.controller.round_cache import Round
 from rescheduler.labels import MAINTENANCE
 from rescheduler.settings import Policy
 from rescheduler.settings.value_types import SecondsOrZero
@@ -16,37 +13,20 @@ from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from testcluster.builders import deployment, node
 from tests.simulation.support import in_world
 
-UNEVEN = [
+UNUSED = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "unused"},
+    "value": 1,
+}
+UNEVEN_CLUSTER = [
     node("a", cpu="4"),
     node("b", cpu="4"),
     deployment("shop/web", 6, "300m"),
     deployment("shop/api", 4, "200m"),
+    UNUSED,
 ]
-
-
-async def rounds_of(world: SimulatedCluster, deeds: dict[int, Any]) -> list[tuple[Any, ...]]:
-    """What every round of twenty minutes found, while things happen at some of them."""
-    policy = Policy()
-    program = Program(world.server, policy, clock=world.clock, chance=Random(1))
-    made: list[tuple[Any, ...]] = []
-
-    def note(each: Round) -> None:
-        plan = each.plan
-        asked = tuple((move.pod, move.target) for move in each.asked_for)
-        made.append((world.clock.seconds(), plan.summary, asked, plan.before, plan.overloaded))
-
-    program.rounds.subscribe(note)
-    running = asyncio.create_task(program.run())
-    for minute in range(20):
-        if minute in deeds:
-            deeds[minute](world)
-        await asyncio.sleep(60)
-    program.stop()
-    await running
-    return made
-
-
-DEEDS = {
+CHANGES_BY_MINUTE = {
     3: lambda world: world.patch("Deployment", "shop/web", {"spec": {"replicas": 9}}),
     6: lambda world: world.create(node("c", cpu="4")),
     9: lambda world: world.patch("Node", "a", {"metadata": {"labels": {MAINTENANCE: "true"}}}),
@@ -54,49 +34,92 @@ DEEDS = {
 }
 
 
-def told(skips: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[list[tuple[Any, ...]], int]:
-    skipped = [0]
-    again = RoundCache.again
+class RoundLog:
+    """The rounds of a program. A round from the cache is the very object of the one before."""
 
-    def counted(self: RoundCache[Any], policy: Policy, now: Any) -> Any:
-        found = again(self, policy, now) if skips else None
-        skipped[0] += found is not None
-        return found
+    def __init__(self, program: Program, world: SimulatedCluster) -> None:
+        self.rounds: list[Round] = []
+        self.times: list[float] = []
+        self._world = world
+        program.planning_loop.subscribe(self._record)
 
-    monkeypatch.setattr(RoundCache, "again", counted)
-    made = in_world(UNEVEN, lambda world: rounds_of(world, DEEDS))
-    monkeypatch.undo()
-    return made, skipped[0]
+    def _record(self, finished: Round) -> None:
+        self.rounds.append(finished)
+        self.times.append(self._world.clock.seconds())
+
+    @property
+    def is_planned(self) -> list[bool]:
+        """For each round, whether it was planned rather than taken from the cache."""
+        earlier = [None, *self.rounds]
+        return [now is not before for now, before in zip(self.rounds, earlier, strict=False)]
+
+    def findings(self) -> list[tuple[Any, ...]]:
+        """When each round was, and what it found."""
+        return [
+            (
+                time,
+                finished.plan.summary,
+                tuple((move.pod, move.target) for move in finished.requested),
+                finished.plan.before,
+                finished.plan.overloaded,
+            )
+            for time, finished in zip(self.times, self.rounds, strict=True)
+        ]
 
 
-def test_rounds_find_the_same_whether_they_rest_or_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    planned, none = told(False, monkeypatch)
-    rested, skipped = told(True, monkeypatch)
-    assert rested == planned
-    assert none == 0
-    assert skipped > len(rested) / 4
+async def rounds_of_twenty_minutes(
+    world: SimulatedCluster, *, with_unrelated_changes: bool
+) -> RoundLog:
+    """Run the program while the cluster changes.
+
+    Unrelated changes come every second. No plan depends on them, but no round is from the cache.
+    """
+    program = Program(world.server, Policy(), clock=world.clock, chance=Random(1))
+    log = RoundLog(program, world)
+    running = asyncio.create_task(program.run())
+    for second in range(20 * 60):
+        minute, rest = divmod(second, 60)
+        if rest == 0 and minute in CHANGES_BY_MINUTE:
+            CHANGES_BY_MINUTE[minute](world)
+        if with_unrelated_changes:
+            annotations = {"second": str(second)}
+            world.patch("PriorityClass", "unused", {"metadata": {"annotations": annotations}})
+        await asyncio.sleep(1)
+    program.stop()
+    await running
+    return log
 
 
-def test_a_round_is_made_again_when_a_pod_has_become_old_enough(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    calls: list[float] = []
+def run_cluster(*, with_unrelated_changes: bool) -> RoundLog:
+    return in_world(
+        UNEVEN_CLUSTER,
+        lambda world: rounds_of_twenty_minutes(
+            world, with_unrelated_changes=with_unrelated_changes
+        ),
+    )
+
+
+def test_rounds_find_the_same_whether_they_are_cached_or_planned() -> None:
+    planned = run_cluster(with_unrelated_changes=True)
+    cached = run_cluster(with_unrelated_changes=False)
+    assert cached.findings() == planned.findings()
+    assert all(planned.is_planned)
+    assert cached.is_planned.count(False) > len(cached.rounds) / 4
+
+
+def test_a_round_is_planned_again_when_a_pod_has_become_old_enough() -> None:
     policy = Policy(min_pod_age_seconds=SecondsOrZero(300))
 
-    async def tell(world: SimulatedCluster) -> None:
+    async def run_rounds(world: SimulatedCluster) -> RoundLog:
         program = Program(world.server, policy, clock=world.clock, chance=Random(1))
-        plan = program.rounds._plan
-
-        def counted(*arguments: Any) -> Any:
-            calls.append(world.clock.seconds())
-            return plan(*arguments)
-
-        monkeypatch.setattr(program.rounds, "_plan", counted)
+        log = RoundLog(program, world)
         running = asyncio.create_task(program.run())
         await asyncio.sleep(1200)
         program.stop()
         await running
+        return log
 
-    in_world([node("a"), deployment("shop/web", 1)], tell, settle=30)
-    assert len(calls) == 2
-    assert 300 <= calls[1] <= 300 + policy.rescheduling_interval_seconds + 1
+    log = in_world([node("a"), deployment("shop/web", 1)], run_rounds, settle=30)
+    times = [time for time, planned in zip(log.times, log.is_planned, strict=True) if planned]
+    assert len(times) == 2
+    assert 300 <= times[1] <= 300 + policy.rescheduling_interval_seconds + 1

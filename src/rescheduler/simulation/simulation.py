@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from heapq import merge
 from random import Random
 
-from rescheduler.controller.planning_loop import Round
 from rescheduler.controller.program import Program
+from rescheduler.controller.round_cache import Round
 from rescheduler.errors import ReschedulerError
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.settings import Policy
@@ -158,7 +158,7 @@ class _Run:
                 clock=self._clock,
                 chance=Random(f"{self._scenario.seed}/rescheduler"),
             )
-            program.rounds.subscribe(self._round_made)
+            program.planning_loop.subscribe(self._round_made)
             await self._beside(program, self._until_the_end())
         await self._world.stop()
 

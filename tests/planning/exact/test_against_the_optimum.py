@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from statistics import fmean
 
 import pytest
@@ -27,10 +26,12 @@ from tests.planning.exact.small_clusters import (
     SmallCluster,
     generate_small_cluster,
 )
+from tests.processes import new_pool
+
+pytestmark = pytest.mark.slow
 
 CLUSTERS = 40
 EXHAUSTIVE = os.environ.get("EXHAUSTIVE") == "1"
-PROCESSES = 2
 MEAN_AT_LEAST, EACH_AT_LEAST = 0.98, 0.90
 
 PATIENCE_SECONDS = 120.0
@@ -39,7 +40,7 @@ QUICK_SECONDS = 0.5
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ProcessPoolExecutor]:
-    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+    with new_pool() as pool:
         yield pool
 
 

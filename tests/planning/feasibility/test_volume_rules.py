@@ -13,6 +13,7 @@ import os
 import random
 import subprocess
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,6 @@ from rescheduler.planning.feasibility.plugins.volume_binding import VolumeBindin
 from rescheduler.planning.feasibility.plugins.volume_restrictions import VolumeRestrictions
 from rescheduler.planning.feasibility.plugins.volume_zone import VolumeZone
 from rescheduler.planning.feasibility.volume_claims import translated_handle
-from testcluster.build import ensure_binary
 from testcluster.builders import node, owner_reference, pod, uid_of
 from testcluster.client import JsonObject
 from testcluster.snapshots import snapshot_of
@@ -586,9 +586,11 @@ WORDS = [
 # ---------------------------------------------------------------- asking both
 
 
-def asked_of_oracle(items: list[JsonObject], *arguments: str) -> dict[str, JsonObject]:
+def asked_of_oracle(
+    binary: Path, items: list[JsonObject], *arguments: str
+) -> dict[str, JsonObject]:
     answer = subprocess.run(
-        [ensure_binary(), "oracle", *arguments],
+        [binary, "oracle", *arguments],
         input=json.dumps({"items": items}),
         env={**os.environ, "GOMAXPROCS": "1", "GOGC": "400"},
         capture_output=True,
@@ -646,12 +648,12 @@ def schedulable(items: list[JsonObject]) -> list[JsonObject]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_volume_rules_agree_with_the_scheduler(seed: int) -> None:
+def test_the_volume_rules_agree_with_the_scheduler(seed: int, binary: Path) -> None:
     cluster = Generator(seed)
     snapshot = snapshot_of(cluster.items)
     rules = Rules(snapshot)
-    verdicts = asked_of_oracle(schedulable(cluster.items))
-    with_old_pod = asked_of_oracle(schedulable(cluster.items), "--with-old-pod")
+    verdicts = asked_of_oracle(binary, schedulable(cluster.items))
+    with_old_pod = asked_of_oracle(binary, schedulable(cluster.items), "--with-old-pod")
     assert verdicts.keys() == with_old_pod.keys()
     assert len(verdicts) == snapshot.pods.placed.sum()
     for row, key in enumerate(snapshot.pods.keys):

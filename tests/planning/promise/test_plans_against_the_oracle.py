@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
+import pytest
+
 from rescheduler.files.policy_file import read_policy
 from rescheduler.model.moves import Mode
 from rescheduler.planning.plan import Move, Plan
@@ -60,6 +62,7 @@ class PlannedMove:
         return f"{where}: {move.mode} of {move.pod} from {move.source} to {move.target}"
 
 
+@pytest.mark.usefixtures("binary")
 def test_the_scheduler_accepts_every_move_at_its_turn() -> None:
     moves = [
         move for cluster, plan in _clusters_and_plans() for move in _planned_moves(cluster, plan)

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import chain
-from multiprocessing import get_context
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -24,10 +23,12 @@ from tests.planning.promise.generated_cases import (
     cases_without_migrations,
 )
 from tests.planning.promise.replay import Replay, plan_of
+from tests.processes import PROCESSES, new_pool
+
+pytestmark = pytest.mark.slow
 
 CASES = 20_000 if os.environ.get("EXHAUSTIVE") == "1" else 2_000
 CASES_PLANNED_TWICE = 84
-PROCESSES = 2
 
 numbers = st.integers(0, 10**6)
 cases = st.builds(
@@ -40,7 +41,7 @@ cases = st.builds(
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ProcessPoolExecutor]:
-    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+    with new_pool() as pool:
         yield pool
 
 

@@ -1,46 +1,35 @@
 # mypy: disable-error-code="misc"
 # (mypy does not see that structs inherit being frozen)
-"""Steering: a replacement is told where its migration would like it to run.
+"""Steering: the replacement of an evicted pod gets a preference for its migration's target.
 
-A wish and not a need: if the target has filled up meanwhile, the pod still finds a place.
+A preference and no requirement: if the target has filled up meanwhile, the pod still finds a node.
 """
 
 from datetime import datetime
 from typing import Any
 
 from rescheduler.labels import MIGRATION_ID
-from rescheduler.migration import pod_marks
-from rescheduler.migration.migration_object import Migration, Step
+from rescheduler.migration import migration_labels
+from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import PodMeta
-from rescheduler.migration.state_machine import status_transitions
-from rescheduler.migration.state_machine.eviction import has_its_part
-from rescheduler.model.moves import Mode
+from rescheduler.migration.replacement import (
+    existed_before,
+    has_same_role,
+    waits_for_replacement,
+)
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 NODE_NAME = "metadata.name"
-TO_TARGET, FROM_SOURCE = 100, 50
+TARGET_WEIGHT, NOT_SOURCE_WEIGHT = 100, 50
 
 Body = dict[str, Any]
 Affinity = dict[str, Body | None]
 
 
-class NewPodMeta(PodMeta):
-    """A pod's metadata before it exists: it may not have its name yet, only how that begins."""
+class AdmittedPodMeta(PodMeta):
+    """A pod's metadata at admission: its name may not be generated yet."""
 
     name: str = ""
-
-
-def waits_for_replacement(migration: Migration) -> bool:
-    """Whether a pod that appears now may be the one that takes the evicted one's place.
-
-    `Evicting` counts: the replacement can be there before the status says that the old pod went.
-    """
-    status = migration.status
-    return (
-        migration.is_in_progress
-        and status.mode == Mode.EVICT
-        and status.step in (Step.EVICTING, Step.LANDING)
-    )
 
 
 def may_be_steered(pod: PodMeta, migration: Migration) -> bool:
@@ -48,54 +37,46 @@ def may_be_steered(pod: PodMeta, migration: Migration) -> bool:
     return (
         waits_for_replacement(migration)
         and MIGRATION_ID not in pod.labels
-        and not was_there_before(pod, migration)
-        and has_its_part(pod, migration)
+        and not existed_before(pod, migration)
+        and has_same_role(pod, migration)
     )
-
-
-def was_there_before(pod: PodMeta, migration: Migration) -> bool:
-    """Whether a pod is older than the migration: one that has waited for a place all along."""
-    started = status_transitions.time_of(migration, status_transitions.STARTED)
-    made = pod.creation_timestamp
-    # The server keeps whole seconds.
-    return made is not None and started is not None and made < started.replace(microsecond=0)
 
 
 def steering_patch(
     pod: PodMeta, affinity: Affinity | None, migration: Migration, now: datetime
 ) -> list[Body]:
-    """A JSON patch that marks a pod as the replacement and gives it its wishes."""
-    marked = pod_marks.steering(migration, now)["metadata"]
+    """A JSON patch that marks a pod as the replacement and adds the preferences."""
+    marked = migration_labels.steered_patch(migration, now)["metadata"]
     return [
-        # Each replaces the whole value, which may be missing: a patch cannot add to nothing.
-        added("/metadata/labels", {**pod.labels, **marked["labels"]}),
-        added("/metadata/annotations", {**pod.annotations, **marked["annotations"]}),
-        added("/spec/affinity", with_wishes(affinity, migration)),
+        # Whole values, because a JSON patch cannot add a key to a mapping that is missing.
+        add("/metadata/labels", {**pod.labels, **marked["labels"]}),
+        add("/metadata/annotations", {**pod.annotations, **marked["annotations"]}),
+        add("/spec/affinity", with_preferences(affinity, migration)),
     ]
 
 
-def added(path: str, value: Body) -> Body:
-    """One operation of a JSON patch."""
+def add(path: str, value: Body) -> Body:
+    """An `add` operation of a JSON patch; it replaces a value that exists."""
     return {"op": "add", "path": path, "value": value}
 
 
-def with_wishes(affinity: Affinity | None, migration: Migration) -> Body:
-    """A pod's affinity with ours beside what it prefers itself."""
+def with_preferences(affinity: Affinity | None, migration: Migration) -> Body:
+    """A pod's affinity with our preferences after its own."""
     own = affinity or {}
-    for_nodes = own.get("nodeAffinity") or {}
-    preferred = [*(for_nodes.get(PREFERRED) or []), *wishes(migration)]
-    return {**own, "nodeAffinity": {**for_nodes, PREFERRED: preferred}}
+    node_affinity = own.get("nodeAffinity") or {}
+    preferred = [*(node_affinity.get(PREFERRED) or []), *node_preferences(migration)]
+    return {**own, "nodeAffinity": {**node_affinity, PREFERRED: preferred}}
 
 
-def wishes(migration: Migration) -> list[Body]:
-    """The target most of all, and anything rather than the node it comes from."""
-    made = [wish(TO_TARGET, "In", migration.spec.target_node)]
+def node_preferences(migration: Migration) -> list[Body]:
+    """The target first, and any other node rather than the source."""
+    terms = [preferred_term(TARGET_WEIGHT, "In", migration.spec.target_node)]
     if migration.status.source_node:
-        made.append(wish(FROM_SOURCE, "NotIn", migration.status.source_node))
-    return made
+        terms.append(preferred_term(NOT_SOURCE_WEIGHT, "NotIn", migration.status.source_node))
+    return terms
 
 
-def wish(weight: int, operator: str, node: str) -> Body:
-    """A preferred term about one node."""
+def preferred_term(weight: int, operator: str, node: str) -> Body:
+    """A preferred node affinity term about one node."""
     by_name = {"key": NODE_NAME, "operator": operator, "values": [node]}
     return {"weight": weight, "preference": {"matchFields": [by_name]}}

@@ -12,8 +12,8 @@ from rescheduler.labels import (
     ORIGINAL_POD,
     PREVIOUS_DELETION_COST,
 )
+from rescheduler.migration.migration_labels import IN_PROGRESS
 from rescheduler.migration.migration_object import Phase
-from rescheduler.migration.pod_marks import IN_PROGRESS
 from rescheduler.settings import NodeLabel
 from rescheduler.simulation.cluster.json_objects import (
     Json,

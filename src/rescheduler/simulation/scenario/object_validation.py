@@ -13,8 +13,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from rescheduler.files.conversion import converted
+from rescheduler.files.invalid_value import BadValue, InvalidValue
 from rescheduler.files.object_checks import problem_with
-from rescheduler.files.problems import InvalidValue, problem_of
 from rescheduler.model.objects import Pod
 from rescheduler.model.objects.parts import Labels, LabelSelector, Part
 from rescheduler.model.selectors import matches
@@ -126,9 +127,9 @@ def simulation_problem(value: Json) -> InvalidValue | None:
     """The first thing for which an object could not live, if there is one."""
     kind = value["kind"]
     try:
-        read = msgspec.convert(value, TYPES.get(kind, Anything))
-    except msgspec.ValidationError as error:
-        return problem_of(error, value)
+        read = converted(value, TYPES.get(kind, Anything))
+    except BadValue as error:
+        return error.problem
     return next(_problems(value, kind, read), None)
 
 
@@ -167,9 +168,9 @@ def _template_problems(value: Json, kind: str, template: Template) -> Iterator[I
     labels = template.metadata.labels
     pod = {"metadata": {"name": "pod", "labels": labels}, "spec": template.spec}
     try:
-        problem = problem_with(msgspec.convert(pod, Pod))
-    except msgspec.ValidationError as error:
-        problem = problem_of(error, pod)
+        problem = problem_with(converted(pod, Pod))
+    except BadValue as error:
+        problem = error.problem
     if problem is not None:
         yield InvalidValue(f"spec.template.{problem.path}", problem.what, problem.value)
     selector = value["spec"].get("selector")

@@ -1,7 +1,7 @@
-"""Marks replacements that only the extender has steered, where there is no webhook to do so.
+"""Marks replacements that only the extender has steered, where no webhook does so.
 
-In the background, after the answer: a pod that is not marked is followed all the same, but then
-nobody can tell that it was steered.
+The mark is written in the background, after the response. A pod without it is followed all the
+same, but its migration then reports that it was not steered.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from datetime import datetime
 
 from rescheduler.errors import ReschedulerError
 from rescheduler.kube.api_server import ApiServer, object_path
-from rescheduler.migration import pod_marks
+from rescheduler.migration import migration_labels
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import PodMeta
 from rescheduler.model.kinds import POD
@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 MOST_WAITING = 1000
 
 
-class SteeredMarks:
-    """Marks on their way to the server."""
+class ReplacementMarker:
+    """A queue of marks that are written one after the other."""
 
     def __init__(self, server: ApiServer, clock: Callable[[], datetime]) -> None:
         self._server = server
@@ -30,16 +30,16 @@ class SteeredMarks:
         self._waiting: asyncio.Queue[tuple[PodMeta, Migration]] = asyncio.Queue(MOST_WAITING)
 
     def mark(self, pod: PodMeta, migration: Migration) -> None:
-        """Mark a pod soon."""
+        """Mark a pod soon. It stays unmarked if too many are waiting."""
         if not self._waiting.full():
             self._waiting.put_nowait((pod, migration))
 
     async def run(self) -> None:
-        """Write them, one after the other, until cancelled."""
+        """Write marks until cancelled."""
         while True:
             pod, migration = await self._waiting.get()
-            patch = pod_marks.steering(migration, self._clock())
-            # Another pod may have got the name meanwhile: then it is a conflict.
+            patch = migration_labels.steered_patch(migration, self._clock())
+            # Another pod may have got the name meanwhile: the API server then reports a conflict.
             patch["metadata"]["uid"] = pod.uid
             extra = {"pod": pod.key, "migration": migration.key}
             try:

@@ -1,4 +1,4 @@
-"""Questions in every form that a scheduler may send, and in forms that it never would."""
+"""Requests in every form that a scheduler may send, and in forms that it never would."""
 
 from contextlib import suppress
 from typing import Any
@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 
 from rescheduler.extender.protocol import BadRequest
 from testcluster.builders import pod
-from tests.extender.questions import (
-    answered,
-    asked,
-    asked_with_nodes,
+from tests.extender.extender_requests import (
+    decoded,
     extender_for,
     filtered,
     nodes,
     put,
     scored,
+    scores_in,
     tables_of,
+    with_names,
+    with_nodes,
 )
 
 NEW = pod("shop/new", cpu="1")
@@ -30,17 +31,16 @@ def test_whole_nodes_come_back_as_they_came() -> None:
     """A scheduler that sends nodes goes on with those it gets: nothing of them may be lost."""
     sent = nodes("a", "b", taints=[{"key": "k", "effect": "PreferNoSchedule", "timeAdded": "x"}])
     sent[1]["status"]["images"] = [{"names": ["registry.example/app:1"], "sizeBytes": 7}]
-    answer = answered(extender_for(SMALL_CLUSTER).filter(asked_with_nodes(NEW, sent)))
-    assert answer["Nodes"]["items"] == [sent[1]]
-    assert answer["NodeNames"] is None
-    assert list(answer["FailedAndUnresolvableNodes"]) == ["a"]
+    result = decoded(extender_for(SMALL_CLUSTER).filter(with_nodes(NEW, sent)))
+    assert result["Nodes"]["items"] == [sent[1]]
+    assert result["NodeNames"] is None
+    assert list(result["FailedAndUnresolvableNodes"]) == ["a"]
 
 
 def test_whole_nodes_are_scored_as_their_names_are() -> None:
     extender = extender_for(SMALL_CLUSTER)
-    answer = answered(extender.prioritize(asked_with_nodes(NEW, nodes("a", "b"))))
-    by_names = scored(extender, NEW, ["a", "b"])
-    assert {each["Host"]: each["Score"] for each in answer} == by_names
+    by_nodes = scores_in(extender.prioritize(with_nodes(NEW, nodes("a", "b"))))
+    assert by_nodes == scored(extender, NEW, ["a", "b"])
 
 
 def test_a_pod_as_go_writes_it_is_understood() -> None:
@@ -51,8 +51,8 @@ def test_a_pod_as_go_writes_it_is_understood() -> None:
         "schedulerName": "rescheduler-scheduler", "enableServiceLinks": true},
         "status": {"phase": "Pending", "qosClass": "BestEffort"}},
         "Nodes": {"metadata": {}, "items": null}, "NodeNames": null}"""
-    answer = answered(extender_for(SMALL_CLUSTER).filter(body))
-    assert (answer["Nodes"], answer["NodeNames"], answer["Error"]) == ({"items": []}, None, "")
+    result = decoded(extender_for(SMALL_CLUSTER).filter(body))
+    assert (result["Nodes"], result["NodeNames"], result["Error"]) == ({"items": []}, None, "")
 
 
 def test_the_same_node_twice_is_answered_twice() -> None:
@@ -66,19 +66,19 @@ def test_a_very_long_list_is_answered_in_full() -> None:
     assert list(scored(extender, NEW, names)) == names
 
 
-def test_what_we_answered_may_be_asked_about_in_the_same_bytes() -> None:
+def test_names_that_passed_may_come_back_in_the_same_bytes() -> None:
     """And a node that has come or gone in between is noticed."""
     tables = tables_of([*SMALL_CLUSTER, *nodes("c", "d")])
     extender = extender_for(tables)
     passed = msgspec.Raw(msgspec.json.encode(filtered(extender, NEW, ["a", "c", "gone", "b", "d"])))
     assert bytes(passed) == b'["c","gone","b","d"]'
     body = msgspec.json.encode({"Pod": NEW, "NodeNames": passed})
-    points = {each["Host"]: each["Score"] for each in answered(extender.prioritize(body))}
+    points = scores_in(extender.prioritize(body))
     assert points == {"c": 10, "gone": 0, "b": 10, "d": 10}
     tables.nodes.remove(tables.nodes.by_key()["c"])
     for item in (*nodes("gone"), pod("shop/bigger", on="d", cpu="9")):
         put(tables, item)
-    points = {each["Host"]: each["Score"] for each in answered(extender.prioritize(body))}
+    points = scores_in(extender.prioritize(body))
     assert points == {"c": 0, "gone": 10, "b": 10, "d": 0}
 
 
@@ -93,9 +93,9 @@ def test_names_that_we_know_and_others_are_answered_in_their_order(
     extender = extender_for(nodes(*sorted(known)))
     names = [*others, *known, *others]
     assert filtered(extender, NEW, names) == names
-    answer = answered(extender.prioritize(asked(NEW, names)))
+    result = decoded(extender.prioritize(with_names(NEW, names)))
     expected = [{"Host": name, "Score": 10 if name in known else 0} for name in names]
-    assert answer == expected
+    assert result == expected
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ def test_names_that_we_know_and_others_are_answered_in_their_order(
 )
 def test_names_in_another_style_are_the_same_names(written: bytes) -> None:
     body = msgspec.json.encode({"Pod": NEW, "NodeNames": msgspec.Raw(written)})
-    answer = answered(extender_for(SMALL_CLUSTER).filter(body))
-    assert answer["NodeNames"] == ["b"]
-    assert list(answer["FailedNodes"]) == ["a"]
+    result = decoded(extender_for(SMALL_CLUSTER).filter(body))
+    assert result["NodeNames"] == ["b"]
+    assert list(result["FailedNodes"]) == ["a"]
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "knoten-ö", "a\nb", "a b", ""])
@@ -129,7 +129,7 @@ def test_what_is_no_list_of_names_is_refused(verb: str, written: bytes) -> None:
 MALFORMED = {
     "nothing": (b"", "truncated"),
     "no JSON": (b"<html>", "malformed"),
-    "cut off": (asked(NEW, ["a"])[:-5], "truncated"),
+    "cut off": (with_names(NEW, ["a"])[:-5], "truncated"),
     "not UTF-8": (b'{"Pod": "\xff"}', "Expected `object`, got `str`"),
     "a list": (b"[]", "Expected `object`"),
     "no pod": (b'{"NodeNames": ["a"]}', "missing required field `Pod`"),
@@ -138,14 +138,14 @@ MALFORMED = {
         msgspec.json.encode({"Pod": NEW, "NodeNames": [1]}),
         "Expected `str`, got `int` - at `$.NodeNames[0]`",
     ),
-    "a node without a name": (asked_with_nodes(NEW, [{"metadata": {}}]), "`name`"),
-    "a bad quantity": (asked(pod("shop/bad", cpu="5oom"), ["a"]), "pod shop/bad: '5oom'"),
+    "a node without a name": (with_nodes(NEW, [{"metadata": {}}]), "`name`"),
+    "a bad quantity": (with_names(pod("shop/bad", cpu="5oom"), ["a"]), "pod shop/bad: '5oom'"),
 }
 
 
 @pytest.mark.parametrize(("body", "expected"), MALFORMED.values(), ids=MALFORMED)
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
-def test_what_cannot_be_understood_is_refused_with_the_reason(
+def test_what_cannot_be_decoded_is_refused_with_the_reason(
     verb: str, body: bytes, expected: str
 ) -> None:
     with pytest.raises(BadRequest) as raised:
@@ -153,7 +153,7 @@ def test_what_cannot_be_understood_is_refused_with_the_reason(
     assert expected in str(raised.value)
 
 
-async def test_a_binding_that_cannot_be_understood_is_refused() -> None:
+async def test_a_binding_that_cannot_be_decoded_is_refused() -> None:
     with pytest.raises(BadRequest, match="ExtenderBindingArgs"):
         await extender_for([]).bind(b'{"PodName": "p"}')
 
@@ -177,7 +177,7 @@ def test_any_json_is_answered_or_refused(content: Any) -> None:
     extender = extender_for(SMALL_CLUSTER)
     for verb in (extender.filter, extender.prioritize):
         with suppress(BadRequest):
-            answered(verb(msgspec.json.encode(content)))
+            decoded(verb(msgspec.json.encode(content)))
 
 
 @given(st.binary(max_size=40))

@@ -1,4 +1,4 @@
-"""Pods for a real kube-scheduler that asks an extender, and stand-ins for that extender."""
+"""Pods for a real kube-scheduler with an extender, and other extenders that misbehave."""
 
 import http.server
 import threading
@@ -16,7 +16,7 @@ OURS = "rescheduler-scheduler"
 
 
 class Pods:
-    """Pods of a corner that one scheduler is to place."""
+    """Pods in a test's namespace that one scheduler is to schedule."""
 
     def __init__(self, corner: Corner, scheduler: str = OURS, group: str = "") -> None:
         self.corner = corner
@@ -24,32 +24,32 @@ class Pods:
         self.selector = {TEST_LABEL: corner.namespace, **({"group": group} if group else {})}
 
     def create(self, name: str, **options: Any) -> None:
-        """A pod that is not placed yet."""
-        made = pod(
+        """A pod that is not scheduled yet."""
+        pending = pod(
             f"{self.corner.namespace}/{name}",
             schedulerName=self.scheduler,
             nodeSelector=self.selector,
             **options,
         )
-        self.corner.outside.create(self.corner.path("pods"), made)
+        self.corner.outside.create(self.corner.path("pods"), pending)
 
     def node_of(self, name: str) -> str:
-        """Where a pod is by now."""
+        """The node of a pod; empty if it has none yet."""
         found = self.corner.pod(name)
         assert found is not None
         return node_of(found)
 
-    def placed(self, name: str, timeout: float = 30) -> str:
-        """Where a pod has been placed, once it has."""
-        return wait_until(lambda: self.node_of(name), timeout, f"{name} is placed")
+    def placed(self, name: str, timeout: float = 120) -> str:
+        """The node of a pod, once it is scheduled."""
+        return wait_until(lambda: self.node_of(name), timeout, f"{name} is scheduled")
 
     def place(self, name: str, **options: Any) -> str:
-        """Create a pod and wait for its place."""
+        """Create a pod and wait for its node."""
         self.create(name, **options)
         return self.placed(name)
 
     def why_not(self, name: str) -> str:
-        """What the scheduler says about a pod that it cannot place."""
+        """The scheduler's message about a pod that it cannot schedule."""
         found = self.corner.pod(name) or {}
         for condition in found.get("status", {}).get("conditions", []):
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
@@ -57,15 +57,15 @@ class Pods:
         return ""
 
 
-class StandIn(http.server.BaseHTTPRequestHandler):
-    """An extender that answers whatever its server's `answer` says; None is never to answer."""
+class FixedResponse(http.server.BaseHTTPRequestHandler):
+    """An extender that always sends its server's `response`; status 0 is never to respond."""
 
-    server: "StandInServer"
+    server: "OtherExtender"
 
     def do_POST(self) -> None:
-        self.server.questions += 1
+        self.server.requests += 1
         self.rfile.read(int(self.headers["Content-Length"]))
-        status, body = self.server.answer
+        status, body = self.server.response
         if status == 0:
             self.server.closing.wait()
             return
@@ -74,30 +74,30 @@ class StandIn(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
-class StandInServer(http.server.ThreadingHTTPServer):
+class OtherExtender(http.server.ThreadingHTTPServer):
     """Listens on a port of its own."""
 
     daemon_threads = True
 
     def __init__(self, status: int, body: bytes = b"") -> None:
-        super().__init__(("127.0.0.1", 0), StandIn)
-        self.answer = (status, body)
-        self.questions = 0
+        super().__init__(("127.0.0.1", 0), FixedResponse)
+        self.response = (status, body)
+        self.requests = 0
         self.closing = threading.Event()
 
     @property
     def extender(self) -> JsonObject:
-        """How a scheduler is told of it."""
+        """Its entry in a scheduler's configuration."""
         url = f"http://127.0.0.1:{self.server_port}/extender"
         return {"urlPrefix": url, "enableHTTPS": False, "tlsConfig": None}
 
 
 @contextmanager
-def standing_in(*servers: StandInServer) -> Iterator[None]:
-    """Let stand-ins answer while the block runs."""
+def serving(*servers: OtherExtender) -> Iterator[None]:
+    """Serve while the block runs."""
     threads = [threading.Thread(target=server.serve_forever) for server in servers]
     for thread in threads:
         thread.start()
@@ -111,5 +111,5 @@ def standing_in(*servers: StandInServer) -> Iterator[None]:
 
 
 def log_of(scheduler: Component) -> str:
-    """All that a scheduler has said."""
+    """The log of a scheduler."""
     return scheduler.log.read_text()

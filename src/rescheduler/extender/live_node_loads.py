@@ -1,7 +1,7 @@
-"""How loaded nodes are, for whoever cannot wait for a snapshot.
+"""How loaded nodes are, without a snapshot: taking one would take too long for a response.
 
 What changes with nodes is kept in columns that follow the table of nodes; what changes with pods
-is read from the sums that the table of pods keeps. So a question costs a few operations on whole
+is read from the sums that the table of pods keeps. So a request costs a few operations on whole
 columns, and a change costs its own row.
 """
 
@@ -24,54 +24,55 @@ from rescheduler.model.tables.cluster_tables import ClusterTables
 MEASURED = (CPU, MEMORY)
 """The rows of every array of amounts or utilisations."""
 UNKNOWN = -1
+"""The row of a node that is not in the table."""
 _FIRST_SIZE = 64
 
 Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
-    """The nodes of a question, a column each, in the order in which they were asked about.
+class CandidateNodes:
+    """The nodes of a request, a column each, in the order of the request.
 
     `capacity` and `used` have a row for CPU and one for memory. A node that we do not know has
-    endless capacity; so has one that can give nothing of a resource, for nothing fills it.
+    infinite capacity. So has a node with none of a resource: no pod would fill it.
     """
 
     rows: Rows
-    """Where they are in the table of nodes; `UNKNOWN` if they are not."""
+    """Their rows in the table of nodes, or `UNKNOWN`."""
     under_maintenance: Bools
     capacity: Floats
     used: Floats
 
     @property
     def measurable(self) -> Bools:
-        """Whether we know them, and they have something of every resource to give."""
+        """Whether we know them, and they have some of every resource."""
         return np.asarray(np.isfinite(self.capacity).all(axis=0))
 
     def utilization(self, more: Floats) -> Floats:
-        """How full each node is when `more` of each resource has come to it, 1 being full."""
+        """How full each node is with `more` of each resource in use; 1 is full."""
         return np.clip((self.used + more) / self.capacity, 0.0, None)
 
 
-class NodeLoads:
-    """Columns of all nodes, by their rows in the table."""
+class LiveNodeLoads:
+    """The load of all nodes, in columns by their rows in the table."""
 
     def __init__(self, tables: ClusterTables, maintenance_label: NodeLabel) -> None:
         self._nodes = tables.nodes
         self._pods = tables.pods
         self._label = maintenance_label
         self._changes_seen = 0
-        # A row that is not there, and that of a node that is gone, is as an unknown node's.
+        # Rows that no node has, or none any more, look like those of unknown nodes.
         self._number = np.zeros(_FIRST_SIZE, np.int64)
         self._capacity = np.full((len(MEASURED), _FIRST_SIZE), np.inf)
         self._under_maintenance = np.zeros(_FIRST_SIZE, bool)
         self._takes_pods = np.zeros(_FIRST_SIZE, bool)
 
-    def candidates(self, rows: Rows, maintenance_label: NodeLabel) -> Candidates:
-        """What there is to know about the nodes in these rows."""
-        self._follow(maintenance_label)
+    def candidates(self, rows: Rows, maintenance_label: NodeLabel) -> CandidateNodes:
+        """The nodes in these rows."""
+        self._refresh(maintenance_label)
         known = rows != UNKNOWN
-        return Candidates(
+        return CandidateNodes(
             rows=rows,
             under_maintenance=self._under_maintenance[rows] & known,
             capacity=np.where(known, self._capacity[:, rows], np.inf),
@@ -79,14 +80,14 @@ class NodeLoads:
         )
 
     def mean_load(self) -> float:
-        """The mean load of all nodes that take pods, whether anyone asks about them or not."""
+        """The mean load of all nodes that take pods, whether they are in a request or not."""
         rows = np.flatnonzero(self._takes_pods)
         if not len(rows):
             return 0.0
         return float(load(self._used(rows) / self._capacity[:, rows]).mean())
 
     def free(self, row: int, resources: Iterable[str]) -> dict[str, int]:
-        """How much of any resources is left on the node in a row, which must be known."""
+        """How much of some resources is free on the node in a row, which must be known."""
         found = self._nodes.at(row)
         assert found is not None, "a node that was looked up is there"
         number, allocatable = self._number[row], found[1]
@@ -97,18 +98,19 @@ class NodeLoads:
 
     def _used(self, rows: Rows) -> Floats:
         numbers = self._number[rows]
-        return np.array([self._pods.held_on(each)[numbers] for each in MEASURED], np.float64)
+        held = [self._pods.held_on(resource)[numbers] for resource in MEASURED]
+        return np.array(held, np.float64)
 
-    def _follow(self, maintenance_label: NodeLabel) -> None:
-        """Take over what has changed since the last question."""
+    def _refresh(self, maintenance_label: NodeLabel) -> None:
+        """Update the rows that have changed since the last request."""
         if maintenance_label != self._label:
             self._label, self._changes_seen = maintenance_label, 0
         for row in self._nodes.changed_since(self._changes_seen):
-            self._take_over(row)
+            self._refresh_row(row)
         self._changes_seen = self._nodes.changes
 
-    def _take_over(self, row: int) -> None:
-        self._make_room(row + 1)
+    def _refresh_row(self, row: int) -> None:
+        self._grow_to(row + 1)
         found = self._nodes.at(row)
         if found is None:
             self._capacity[:, row] = np.inf
@@ -116,13 +118,13 @@ class NodeLoads:
             return
         node, allocatable = found
         self._number[row] = self._pods.number_of_node(node.metadata.name)
-        self._capacity[:, row] = [allocatable.get(each, 0) or np.inf for each in MEASURED]
+        self._capacity[:, row] = [allocatable.get(name, 0) or np.inf for name in MEASURED]
         self._under_maintenance[row] = is_under_maintenance(node, self._label)
-        gives = bool(np.isfinite(self._capacity[:, row]).all())
+        has_capacity = bool(np.isfinite(self._capacity[:, row]).all())
         is_open = is_ready(node) and is_open_to_users(node, self._label)
-        self._takes_pods[row] = gives and is_open
+        self._takes_pods[row] = has_capacity and is_open
 
-    def _make_room(self, rows: int) -> None:
+    def _grow_to(self, rows: int) -> None:
         missing = rows - len(self._number)
         if missing <= 0:
             return
