@@ -8,7 +8,7 @@ from random import Random
 from benchmarks.figures import Figure, peak_megabytes, report, times_of
 from rescheduler.settings import Policy, Seconds
 from rescheduler.simulation.results import Result
-from rescheduler.simulation.scenario import Workload, timeline_of
+from rescheduler.simulation.scenario import WorkloadFile, timeline_of
 from rescheduler.simulation.scenario.example_cluster import (
     App,
     JsonObject,
@@ -18,9 +18,9 @@ from rescheduler.simulation.scenario.example_cluster import (
     replica_set,
 )
 from rescheduler.simulation.scenario.object_builders import namespace_body, node_body
-from rescheduler.simulation.scenario.times import Moment, TimeOfDay
+from rescheduler.simulation.scenario.times import EventTime, TimeOfDay
 from rescheduler.simulation.scenario.workload_fields import Curve, NewNodes, ScaledDeployment
-from rescheduler.simulation.simulation import Scenario, Tried, simulate
+from rescheduler.simulation.simulation import NamedPolicy, Scenario, simulate
 
 NODES, APPS, REPLICAS = 1_000, 500, 40
 PODS = APPS * REPLICAS
@@ -44,7 +44,7 @@ def main() -> None:
         for number in range(APPS)
     ]
     objects = list(cluster(apps, random))
-    workload = Workload(deployments=tuple(scaled(app, random) for app in apps))
+    workload = WorkloadFile(deployments=tuple(scaled(app, random) for app in apps))
     future = timeline_of(workload, objects, seed=1, seconds=hours * 3600)
     scenario = Scenario(objects, future, START, workload.start, hours * 3600, seed=1)
     name = f"simulating {hours:g} hours, {NODES:,} nodes, {PODS:,} pods"
@@ -58,7 +58,7 @@ def main() -> None:
 def measured(scenario: Scenario, policy: Policy | None, name: str) -> list[Figure]:
     """One run; the memory is the most that there was in any run so far."""
     results: list[Result] = []
-    took = times_of(lambda: results.append(simulate(scenario, Tried("", policy))))
+    took = times_of(lambda: results.append(simulate(scenario, NamedPolicy("", policy))))
     return [
         Figure(f"{name}: wall time", took.wall_seconds, "s", MOST_SECONDS),
         Figure(f"{name}: CPU", took.cpu_seconds, "s"),
@@ -71,7 +71,7 @@ def measured(scenario: Scenario, policy: Policy | None, name: str) -> list[Figur
 
 def cluster(apps: list[App], random: Random) -> Iterator[JsonObject]:
     """Nodes of which the first are fuller than the last, and Deployments with all their pods."""
-    shape = NewNodes(at=Moment("0s"), allocatable={"cpu": "16", "memory": "64Gi", "pods": "110"})
+    shape = NewNodes(at=EventTime("0s"), allocatable={"cpu": "16", "memory": "64Gi", "pods": "110"})
     names = [f"node-{number:04}" for number in range(NODES)]
     yield from map(namespace_body, sorted({app.namespace for app in apps}))
     yield from (node_body(name, None, shape) for name in names)

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 TELL = """
 import hashlib, logging
-from tests.simulation import random_stories
+from tests.simulation import random_scenarios
 
 logging.disable()
 digest = hashlib.sha256()
@@ -17,8 +17,8 @@ begin = random_stories.Promises.begin
 def listen(self):
     begin(self)
     for kind in ("Pod", "Migration", "PodDisruptionBudget", "Node", "Event"):
-        self.world.subscribe(kind, lambda old, new: digest.update(
-            f"{self.world.clock.seconds()} {old} {new}".encode()))
+        self.cluster.subscribe(kind, lambda old, new: digest.update(
+            f"{self.cluster.clock.seconds()} {old} {new}".encode()))
 
 random_stories.Promises.begin = listen
 for seed in (3, 11):

@@ -14,7 +14,7 @@ from rescheduler.settings import Policy
 from rescheduler.settings.value_types import SecondsOrZero
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from testcluster.builders import deployment, node
-from tests.simulation.support import in_world
+from tests.simulation.simulated_clusters import in_simulated_cluster
 
 UNEVEN = [
     node("a", cpu="4"),
@@ -24,22 +24,22 @@ UNEVEN = [
 ]
 
 
-async def rounds_of(world: SimulatedCluster, deeds: dict[int, Any]) -> list[tuple[Any, ...]]:
+async def rounds_of(cluster: SimulatedCluster, deeds: dict[int, Any]) -> list[tuple[Any, ...]]:
     """What every round of twenty minutes found, while things happen at some of them."""
     policy = Policy()
-    program = Program(world.server, policy, clock=world.clock, chance=Random(1))
+    program = Program(cluster.server, policy, clock=cluster.clock, chance=Random(1))
     made: list[tuple[Any, ...]] = []
 
     def note(each: Round) -> None:
         plan = each.plan
         asked = tuple((move.pod, move.target) for move in each.asked_for)
-        made.append((world.clock.seconds(), plan.summary, asked, plan.before, plan.overloaded))
+        made.append((cluster.clock.seconds(), plan.summary, asked, plan.before, plan.overloaded))
 
     program.rounds.subscribe(note)
     running = asyncio.create_task(program.run())
     for minute in range(20):
         if minute in deeds:
-            deeds[minute](world)
+            deeds[minute](cluster)
         await asyncio.sleep(60)
     program.stop()
     await running
@@ -47,10 +47,10 @@ async def rounds_of(world: SimulatedCluster, deeds: dict[int, Any]) -> list[tupl
 
 
 DEEDS = {
-    3: lambda world: world.patch("Deployment", "shop/web", {"spec": {"replicas": 9}}),
-    6: lambda world: world.create(node("c", cpu="4")),
-    9: lambda world: world.patch("Node", "a", {"metadata": {"labels": {MAINTENANCE: "true"}}}),
-    14: lambda world: world.patch("Node", "a", {"metadata": {"labels": {MAINTENANCE: None}}}),
+    3: lambda cluster: cluster.patch("Deployment", "shop/web", {"spec": {"replicas": 9}}),
+    6: lambda cluster: cluster.create(node("c", cpu="4")),
+    9: lambda cluster: cluster.patch("Node", "a", {"metadata": {"labels": {MAINTENANCE: "true"}}}),
+    14: lambda cluster: cluster.patch("Node", "a", {"metadata": {"labels": {MAINTENANCE: None}}}),
 }
 
 
@@ -64,7 +64,7 @@ def told(skips: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[list[tuple[Any, 
         return found
 
     monkeypatch.setattr(RoundCache, "again", counted)
-    made = in_world(UNEVEN, lambda world: rounds_of(world, DEEDS))
+    made = in_simulated_cluster(UNEVEN, lambda cluster: rounds_of(cluster, DEEDS))
     monkeypatch.undo()
     return made, skipped[0]
 
@@ -83,12 +83,12 @@ def test_a_round_is_made_again_when_a_pod_has_become_old_enough(
     calls: list[float] = []
     policy = Policy(min_pod_age_seconds=SecondsOrZero(300))
 
-    async def tell(world: SimulatedCluster) -> None:
-        program = Program(world.server, policy, clock=world.clock, chance=Random(1))
+    async def steps(cluster: SimulatedCluster) -> None:
+        program = Program(cluster.server, policy, clock=cluster.clock, chance=Random(1))
         plan = program.rounds._plan
 
         def counted(*arguments: Any) -> Any:
-            calls.append(world.clock.seconds())
+            calls.append(cluster.clock.seconds())
             return plan(*arguments)
 
         monkeypatch.setattr(program.rounds, "_plan", counted)
@@ -97,6 +97,6 @@ def test_a_round_is_made_again_when_a_pod_has_become_old_enough(
         program.stop()
         await running
 
-    in_world([node("a"), deployment("shop/web", 1)], tell, settle=30)
+    in_simulated_cluster([node("a"), deployment("shop/web", 1)], steps, settle=30)
     assert len(calls) == 2
     assert 300 <= calls[1] <= 300 + policy.rescheduling_interval_seconds + 1

@@ -24,7 +24,7 @@ class Deadlock(RuntimeError):
     """Everybody waits and nothing will ever happen: a mistake in whatever runs in the loop."""
 
 
-class _Jumping(selectors.BaseSelector):
+class _TimeJumpingSelector(selectors.BaseSelector):
     """Where a loop would wait for sockets, it moves the time on instead."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     """An event loop that never waits. Its time starts at 0 and is in seconds."""
 
     def __init__(self) -> None:
-        self._jumping = _Jumping()
+        self._jumping = _TimeJumpingSelector()
         super().__init__(self._jumping)
         self._clock_resolution = RESOLUTION_SECONDS
 
@@ -86,7 +86,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return done
 
 
-class Clock:
+class SimulatedClock:
     """The time of a loop, as a date and in seconds. It shows `start` when it is made."""
 
     def __init__(self, start: datetime, loop: events.AbstractEventLoop) -> None:
@@ -104,14 +104,14 @@ class Clock:
         return self._loop.time()
 
 
-def run(main: Callable[[Clock], Coroutine[Any, Any, T]], start: datetime) -> T:
+def run_simulated(main: Callable[[SimulatedClock], Coroutine[Any, Any, T]], start: datetime) -> T:
     """Run something from its first to its last moment in a loop of its own.
 
     `main` is called in the loop, with a clock that shows `start` now.
     """
 
     async def begin() -> T:
-        return await main(Clock(start, asyncio.get_running_loop()))
+        return await main(SimulatedClock(start, asyncio.get_running_loop()))
 
     with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
         return runner.run(begin())

@@ -8,21 +8,21 @@ import pytest
 
 from rescheduler.simulation.report import page
 from rescheduler.simulation.results.result import (
-    Blocked,
-    Figures,
-    Happening,
+    BlockerSummary,
+    IdleReason,
     Leftovers,
-    Migrations,
-    Moments,
-    NodeLoads,
-    Pending,
+    MigrationCounts,
+    NodeLoadSeries,
+    PendingTimes,
     Point,
-    Rest,
     Result,
-    Rounds,
+    RoundCounts,
+    SeriesSummary,
+    ShortageCounts,
+    TimelineEntry,
 )
 
-NOBODY = Moments(0, 0.0, {}, {})
+NOBODY = ShortageCounts(0, 0.0, {}, {})
 
 
 def series(*values: float) -> tuple[Point, ...]:
@@ -35,7 +35,7 @@ def result(policy: str = "policy.yaml", nodes: int = 3) -> Result:
     line: tuple[float | None, ...] = (0.1, None, 0.9)
     loads = {f"node-{number}": line for number in range(nodes)}
     figures = {
-        name: Figures(0.8, 0.5, 0.2, 0.8)
+        name: SeriesSummary(0.8, 0.5, 0.2, 0.8)
         for name in ("imbalance", "loadDeviation", "nodesInUse", "cost", "podsPending")
     }
     return Result(
@@ -57,9 +57,11 @@ def result(policy: str = "policy.yaml", nodes: int = 3) -> Result:
         moves_in_flight=some,
         pods_below_desired=series(0, 0, 0),
         own_pods_below_desired=some,
-        moments_below_desired=NOBODY,
-        own_moments_below_desired=Moments(2, 8.0, {"Deployment shop/web": 2}, {"Scaling": 2}),
-        migrations=Migrations(
+        shortages_by_moves=NOBODY,
+        other_shortages=ShortageCounts(
+            2, 8.0, {"Deployment shop/web": 2}, {"Scaling": 2}
+        ),
+        migrations=MigrationCounts(
             3,
             {"Completed": 2, "Failed": 1},
             {"Handoff": 3},
@@ -67,12 +69,12 @@ def result(policy: str = "policy.yaml", nodes: int = 3) -> Result:
             {"LoadBalancing": {"Landed": 2, "Failed": 1}},
             8.0,
         ),
-        rounds=Rounds(5, 1, (Rest("Nothing to move: all is well.", 4),)),
-        blocked=(Blocked("Budget", "its budget says no", 2, 3, "data/db-0", "budget db"),),
-        pending=Pending(4, 3.5, 1.5),
+        rounds=RoundCounts(5, 1, (IdleReason("Nothing to move: all is well.", 4),)),
+        blocked=(BlockerSummary("Budget", "its budget says no", 2, 3, "data/db-0", "budget db"),),
+        pending=PendingTimes(4, 3.5, 1.5),
         leftovers=Leftovers((), (), (), ()),
-        happenings=(Happening(60.0, "node-1 fails"),),
-        node_loads=NodeLoads((0.0, 60.0, 120.0), loads),
+        happenings=(TimelineEntry(60.0, "node-1 fails"),),
+        node_loads=NodeLoadSeries((0.0, 60.0, 120.0), loads),
     )
 
 
@@ -131,9 +133,9 @@ def test_names_in_a_cluster_cannot_become_part_of_the_page() -> None:
     evil = "<script>alert(1)</script>\"'&"
     spiked = msgspec.structs.replace(
         result(policy=evil),
-        happenings=(Happening(60.0, evil),),
-        blocked=(Blocked("X", evil, 1, 1, evil, evil),),
-        node_loads=NodeLoads((0.0,), {evil: (0.5,)}),
+        happenings=(TimelineEntry(60.0, evil),),
+        blocked=(BlockerSummary("X", evil, 1, 1, evil, evil),),
+        node_loads=NodeLoadSeries((0.0,), {evil: (0.5,)}),
     )
     assert "<script" not in page([spiked])
     assert "alert(1)" in " ".join(Reader(page([spiked])).words)

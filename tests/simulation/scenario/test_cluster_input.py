@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rescheduler.errors import SnapshotError
-from rescheduler.simulation.scenario.cluster_completion import completed
+from rescheduler.simulation.scenario.cluster_completion import complete_cluster
 from rescheduler.simulation.scenario.cluster_input import objects_in
 from testcluster.builders import deployment, node
 
@@ -86,7 +86,9 @@ def test_what_could_not_live_is_named(value: dict[str, Any], told: str) -> None:
 def test_what_is_null_is_not_there() -> None:
     bare = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": None}}
     nulls = {"spec": {"nodeName": None, "volumes": None}, "status": None}
-    (made,) = (each for each in completed(read({**bare, **nulls})).objects if each["kind"] == "Pod")
+    (made,) = (
+        each for each in complete_cluster(read({**bare, **nulls})).objects if each["kind"] == "Pod"
+    )
     assert made["spec"] == {}
     assert "labels" not in made["metadata"]
 

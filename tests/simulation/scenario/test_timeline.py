@@ -9,23 +9,23 @@ from rescheduler.model.kinds import DEPLOYMENT, NODE
 from rescheduler.simulation.scenario import (
     CreateObject,
     DeleteObject,
-    Future,
     PatchObject,
+    Timeline,
     read_workload,
     timeline_of,
 )
-from rescheduler.simulation.scenario.example_cluster import generated_cluster
+from rescheduler.simulation.scenario.example_cluster import example_cluster
 from rescheduler.simulation.scenario.timed_changes import FailNode, RestoreNode
 
 DAY, HOUR, MINUTE = 86_400, 3600, 60
 
 
-def future(text: str, seed: int = 0, seconds: float = DAY) -> Future:
+def future(text: str, seed: int = 0, seconds: float = DAY) -> Timeline:
     workload = read_workload("w.yaml", text.encode())
-    return timeline_of(workload, generated_cluster(), seed=seed, seconds=seconds)
+    return timeline_of(workload, example_cluster(), seed=seed, seconds=seconds)
 
 
-def replicas(changes: Future) -> list[tuple[float, int]]:
+def replicas(changes: Timeline) -> list[tuple[float, int]]:
     return [
         (change.at_seconds, change.what.body["spec"]["replicas"])
         for change in changes

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from rescheduler.errors import SettingsError
-from rescheduler.simulation.scenario import Workload, read_workload, timeline_of
-from rescheduler.simulation.scenario.example_cluster import generated_cluster
+from rescheduler.simulation.scenario import WorkloadFile, read_workload, timeline_of
+from rescheduler.simulation.scenario.example_cluster import example_cluster
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "workloads").glob("*.yaml"))
 
@@ -14,7 +14,7 @@ JOB = "jobs: [{name: batch/report, pods: %s, duration: %s, requests: {cpu: %s}}]
 
 
 def test_an_empty_file_is_an_idle_cluster() -> None:
-    assert read_workload("w.yaml", b"") == Workload()
+    assert read_workload("w.yaml", b"") == WorkloadFile()
 
 
 def test_times_may_be_written_without_quotes() -> None:
@@ -122,7 +122,7 @@ def test_a_mistake_is_named_with_its_file_field_value_and_what_was_expected(
 def test_what_the_cluster_does_not_have_is_told(text: str, told: str) -> None:
     workload = read_workload("w.yaml", text.encode())
     with pytest.raises(SettingsError) as caught:
-        timeline_of(workload, generated_cluster(), seed=0, seconds=3600, name="w.yaml")
+        timeline_of(workload, example_cluster(), seed=0, seconds=3600, name="w.yaml")
     assert str(caught.value).startswith(f"w.yaml: {told}")
 
 
@@ -130,4 +130,4 @@ def test_there_are_examples_and_they_fit_the_generated_cluster() -> None:
     assert len(EXAMPLES) >= 2
     for example in EXAMPLES:
         workload = read_workload(example.name, example.read_bytes())
-        assert timeline_of(workload, generated_cluster(), seed=0, seconds=86_400)
+        assert timeline_of(workload, example_cluster(), seed=0, seconds=86_400)

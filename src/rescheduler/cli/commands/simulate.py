@@ -18,9 +18,9 @@ from rescheduler.files.local_files import STANDARD, output_to, read_input
 if TYPE_CHECKING:
     from rescheduler.cli.strategy_plugins import Strategies
     from rescheduler.settings import Policy
-    from rescheduler.simulation.results import Result
-    from rescheduler.simulation.scenario import Workload
-    from rescheduler.simulation.simulation import Scenario, Tried
+    from rescheduler.simulation.results.result import Result
+    from rescheduler.simulation.scenario import WorkloadFile
+    from rescheduler.simulation.simulation import NamedPolicy, Scenario
 
 INTERRUPTED = 130
 LONGEST_DAYS = 366
@@ -140,15 +140,16 @@ def names_in(compare: str | None) -> list[str]:
 
 def policies_to_try(
     policy: str | None, others: Sequence[str], has_snapshot: bool, strategies: "Strategies"
-) -> list["Tried"]:
+) -> list["NamedPolicy"]:
     """The policies, by the names under which they are shown."""
-    from rescheduler.simulation.simulation import Tried
+    from rescheduler.simulation.simulation import NamedPolicy
 
     tried = [
-        Tried(shown(name), None if name == NONE else policy_in(name, strategies)) for name in others
+        NamedPolicy(shown(name), None if name == NONE else policy_in(name, strategies))
+        for name in others
     ]
     if policy is not None:
-        tried.insert(0, Tried(shown(policy), policy_in(policy, strategies)))
+        tried.insert(0, NamedPolicy(shown(policy), policy_in(policy, strategies)))
     elif len(tried) < 2:
         tried.insert(0, without_a_file(has_snapshot))
     return tried
@@ -159,13 +160,15 @@ def shown(file: str) -> str:
     return file.encode(errors="backslashreplace").decode()
 
 
-def without_a_file(has_snapshot: bool) -> "Tried":
+def without_a_file(has_snapshot: bool) -> "NamedPolicy":
     """What is tried if no policy is named."""
     from rescheduler.settings import Policy
     from rescheduler.simulation.scenario.example_cluster import example_policy
-    from rescheduler.simulation.simulation import Tried
+    from rescheduler.simulation.simulation import NamedPolicy
 
-    return Tried(DEFAULTS, Policy()) if has_snapshot else Tried(EXAMPLE, example_policy())
+    return (
+        NamedPolicy(DEFAULTS, Policy()) if has_snapshot else NamedPolicy(EXAMPLE, example_policy())
+    )
 
 
 def scenario_from(
@@ -173,17 +176,17 @@ def scenario_from(
     workload: str | None,
     seconds: float,
     seed: int,
-    tried: Sequence["Tried"],
+    tried: Sequence["NamedPolicy"],
 ) -> "Scenario":
     """The cluster and its future."""
     from rescheduler.simulation.scenario import timeline_of
-    from rescheduler.simulation.scenario.cluster_completion import completed
+    from rescheduler.simulation.scenario.cluster_completion import complete_cluster
     from rescheduler.simulation.scenario.cluster_input import objects_in
-    from rescheduler.simulation.scenario.example_cluster import generated_cluster
+    from rescheduler.simulation.scenario.example_cluster import example_cluster
     from rescheduler.simulation.simulation import Scenario
 
-    objects = objects_in(map(read_input, snapshot)) if snapshot else generated_cluster(seed)
-    cluster = completed(objects)
+    objects = objects_in(map(read_input, snapshot)) if snapshot else example_cluster(seed)
+    cluster = complete_cluster(objects)
     name, happens = workload_in(workload)
     return Scenario(
         objects=cluster.objects,
@@ -197,12 +200,12 @@ def scenario_from(
     )
 
 
-def workload_in(file: str | None) -> tuple[str, "Workload"]:
+def workload_in(file: str | None) -> tuple[str, "WorkloadFile"]:
     """The workload in a file, or an idle one; and what the file is called."""
-    from rescheduler.simulation.scenario import Workload, read_workload
+    from rescheduler.simulation.scenario import WorkloadFile, read_workload
 
     if file is None:
-        return "", Workload()
+        return "", WorkloadFile()
     name, data = read_input(file)
     return name, read_workload(name, data)
 
@@ -214,7 +217,7 @@ def prices_in(policies: Sequence["Policy | None"]) -> dict[str, float]:
 
 
 def run_all(
-    scenario: "Scenario", tried: Sequence["Tried"], strategies: "Strategies"
+    scenario: "Scenario", tried: Sequence["NamedPolicy"], strategies: "Strategies"
 ) -> list["Result"]:
     """One run after another, each of them watched; an interruption ends them all."""
     from rescheduler.cli.strategy_plugins import naming_the_plugin
@@ -260,7 +263,7 @@ def show(
 ) -> None:
     """Print the result on standard output."""
     if output is Output.JSON:
-        from rescheduler.simulation.results.summary import as_json
+        from rescheduler.simulation.results.result import as_json
 
         sys.stdout.write(as_json(results, is_comparison))
         return

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rescheduler.cli.views.charts import bar, bucket_counts, bucket_name, count_bar, short_names
-from rescheduler.simulation.results.node_usage import Moment
+from rescheduler.simulation.results.measurement.node_usage import UsageSample
 from rescheduler.simulation.results.text import counted
 from rescheduler.simulation.simulation import Progress
 
@@ -75,7 +75,7 @@ class Pictures:
 
 def line_of(title: str, progress: Progress) -> str:
     """How it is, in a line."""
-    moment = progress.recorder.loads.moment()
+    moment = progress.recorder.usage.sample()
     return (
         f"{progress.now:%H:%M} {progress.seconds / progress.total_seconds:>4.0%}  {title}: "
         f"imbalance {moment.imbalance:.0%}, {moment.nodes_in_use} nodes in use, "
@@ -88,16 +88,16 @@ def counts(progress: Progress) -> str:
     recorder = progress.recorder
     below = recorder.shortages.by_moves
     return (
-        f"{counted(len(recorder.pods), 'pod')}, {recorder.waiting} pending, "
+        f"{counted(len(recorder.pods), 'pod')}, {recorder.pods_pending} pending, "
         f"{counted(len(recorder.moves.by_uid), 'move')} so far, "
-        f"{len(recorder.moves.under_way)} in flight, "
-        f"{counted(sum(below.begun.values()), 'moment')} below desired by moves"
+        f"{len(recorder.moves.in_flight)} in flight, "
+        f"{counted(sum(below.begun.values()), 'shortage')} caused by moves"
     )
 
 
 def picture(title: str, progress: Progress, console: Console) -> RenderableType:
     """Clock and bar, nodes, moves in flight."""
-    moment = progress.recorder.loads.moment()
+    moment = progress.recorder.usage.sample()
     head = Table.grid(padding=(0, 2))
     head.add_row(
         Text(f"{progress.now:%a %H:%M}", style="bold"),
@@ -116,7 +116,7 @@ def picture(title: str, progress: Progress, console: Console) -> RenderableType:
     )
 
 
-def nodes(moment: Moment, console: Console) -> RenderableType:
+def nodes(moment: UsageSample, console: Console) -> RenderableType:
     """Nodes as bars, or how many of them are how full."""
     loads = dict(zip(moment.names, moment.loads.tolist(), strict=True))
     known = {name: load for name, load in loads.items() if load == load}
@@ -143,7 +143,7 @@ def cell(load: float | None, console: Console) -> Text:
 
 def moves(progress: Progress) -> Iterator[Text]:
     """The moves in flight with their steps; always as many lines, so that nothing jumps."""
-    under_way = list(progress.recorder.moves.under_way.values())
+    under_way = list(progress.recorder.moves.in_flight.values())
     for move in under_way[:MOST_MOVES]:
         where = f"{move.source or '?'} → {move.target}"
         yield Text(f"{move.pod}  {where}  {move.mode} {move.step}", no_wrap=True)

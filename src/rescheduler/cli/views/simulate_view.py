@@ -13,30 +13,28 @@ from rescheduler.simulation.results.result import Result
 from rescheduler.simulation.results.text import (
     NONE,
     TITLES,
-    about,
-    camel,
     clock_time,
     comparison_rows,
     counted,
-    development,
     headline,
-    how_long,
-    lasting,
-    leftover_words,
-    moment_rows,
+    json_name,
+    leftover_sentence,
     outcome_rows,
+    series_change,
     series_of,
-    shortly_named,
+    shortage_durations,
+    shortage_rows,
+    with_short_policy_names,
 )
 
 WIDEST_CHART = 72
 MOST_REASONS = 8
-MOST_HAPPENINGS = 12
+MAX_TIMELINE_ENTRIES = 12
 
 
 def show_results(results: Sequence[Result], console: Console, report: str | None) -> None:
     """Print everything that was seen; of several runs what tells them apart."""
-    results = shortly_named(results)
+    results = with_short_policy_names(results)
     parts = of_one(results[0], console) if len(results) == 1 else of_several(results)
     for part in parts:
         console.print(part)
@@ -56,17 +54,17 @@ def conclusion(results: Sequence[Result]) -> str:
 def of_one(result: Result, console: Console) -> Iterator[RenderableType]:
     """The parts of one run's picture that there is something to show for."""
     yield over_time(result, console)
-    lasted = Text(how_long(result), style="dim")
-    yield Group(heading("Moments below the desired count"), moments(result), lasted)
+    lasted = Text(shortage_durations(result), style="dim")
+    yield Group(heading("Shortages: Ready pods fewer than desired"), shortages(result), lasted)
     if result.policy != NONE:
         yield Group(heading(moves_title(result)), moves(result))
-    if result.happenings:
+    if result.timeline:
         yield Group(heading("What happened"), *happened(result))
     if result.blocked:
         yield Group(heading("Pods that stayed, and why"), blocked(result))
     if result.rounds.total:
         yield Group(heading(rounds_title(result)), *rests(result))
-    yield Text(leftover_words(result), style="dim" if not result.leftovers.count else "red")
+    yield Text(leftover_sentence(result), style="dim" if not result.leftovers.count else "red")
     for note in (*result.notes, *result.warnings):
         yield Text(note, style="yellow")
     yield Text(f"{about(result)}, policy {result.policy}.", style="dim")
@@ -80,7 +78,7 @@ def over_time(result: Result, console: Console) -> RenderableType:
         if not any(values):
             continue
         line = Text(f"{title}: ", style="bold")
-        line.append(development(name, result.summary[camel(name)]), style="not bold")
+        line.append(series_change(name, result.summary[json_name(name)]), style="not bold")
         drawing = chart(values, min(console.width - 2, WIDEST_CHART), console)
         parts += [line, Padding(drawing, (0, 0, 1, 2))]
     return Group(*parts)
@@ -91,14 +89,14 @@ def plain_table() -> Table:
     return Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
 
 
-def moments(result: Result) -> Table:
-    """Who is charged with them."""
+def shortages(result: Result) -> Table:
+    """What they are attributed to."""
     table = plain_table()
-    table.add_column("charged to")
+    table.add_column("attributed to")
     table.add_column("why")
-    table.add_column("moments", justify="right")
-    for charged_to, why, count in moment_rows(result):
-        table.add_row(charged_to, why, count)
+    table.add_column("shortages", justify="right")
+    for attributed_to, why, count in shortage_rows(result):
+        table.add_row(attributed_to, why, count)
     return table
 
 
@@ -125,9 +123,9 @@ def moves(result: Result) -> RenderableType:
 
 def happened(result: Result) -> Iterator[Text]:
     """What the workload file had happen to nodes and versions."""
-    for each in result.happenings[:MOST_HAPPENINGS]:
+    for each in result.timeline[:MAX_TIMELINE_ENTRIES]:
         yield Text(f"{clock_time(result, each.seconds)}  {each.what}")
-    more = len(result.happenings) - MOST_HAPPENINGS
+    more = len(result.timeline) - MAX_TIMELINE_ENTRIES
     if more > 0:
         yield Text(f"… and {more:,} more", style="dim")
 
@@ -152,7 +150,7 @@ def rounds_title(result: Result) -> str:
 
 def rests(result: Result) -> Iterator[RenderableType]:
     """Why rounds moved nothing."""
-    for each in result.rounds.at_rest:
+    for each in result.rounds.idle_reasons:
         yield Text(f"{counted(each.rounds, 'time')}: {each.why}", style="dim")
 
 

@@ -27,15 +27,15 @@ from rescheduler.model.objects import LabelSelector
 from rescheduler.model.selectors import BadSelector, parse_selector
 from rescheduler.simulation.cluster import evictions, status_errors
 from rescheduler.simulation.cluster.json_objects import Json, matches_labels
-from rescheduler.simulation.cluster.object_store import ObjectChange
-from rescheduler.simulation.cluster.patches import (
+from rescheduler.simulation.cluster.merge_patch import (
     BadPatch,
     json_patched,
     merged,
     strategically_merged,
 )
+from rescheduler.simulation.cluster.object_store import ObjectChange
 from rescheduler.simulation.cluster.registry import Registry
-from rescheduler.simulation.cluster.resources import BY_PLACE, Resource, resource_named
+from rescheduler.simulation.cluster.resources import BY_PATH, Resource, resource_named
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ T = TypeVar("T")
 BOOKMARK_SECONDS = 60.0
 
 
-class Place(NamedTuple):
+class RequestPath(NamedTuple):
     """What a path means."""
 
     resource: Resource
@@ -58,7 +58,7 @@ class Place(NamedTuple):
 
 
 @lru_cache(maxsize=10_000)
-def place_of(path: str) -> Place:
+def parse_path(path: str) -> RequestPath:
     """What a path means; `NotFound` if the cluster in memory has no such thing."""
     parts = path.strip("/").split("/")
     head = 2 if parts[0] == "api" else 3
@@ -66,15 +66,15 @@ def place_of(path: str) -> Place:
     namespace = ""
     if len(rest) > 2 and rest[0] == "namespaces":
         _, namespace, *rest = rest
-    resource = BY_PLACE.get((version, rest[0])) if rest else None
+    resource = BY_PATH.get((version, rest[0])) if rest else None
     if resource is None or len(rest) > 3:
         raise NotFound(path, "404 Not Found: the cluster in memory has no such resource")
     name, subresource = (*rest[1:], "", "")[:2]
-    return Place(resource, namespace, name, subresource)
+    return RequestPath(resource, namespace, name, subresource)
 
 
 @lru_cache(maxsize=1000)
-def parsed(selector: str) -> LabelSelector:
+def parsed_selector(selector: str) -> LabelSelector:
     """A selector from its text."""
     return parse_selector(selector)
 
@@ -95,7 +95,7 @@ class SimulatedApiServer:
         await asyncio.sleep(0)
         version = str(self._store.version)
         objects = self._store.all(resource_named(kind.name).name)
-        selector = parsed(kind.selector)
+        selector = parsed_selector(kind.selector)
         values = [objects[key] for key in sorted(objects)]
         values = [value for value in values if matches_labels(selector, value)]
         for start in range(0, max(len(values), 1), limit):
@@ -123,26 +123,26 @@ class SimulatedApiServer:
                 events = await watcher.events(min(BOOKMARK_SECONDS, ends - loop.time()))
                 yield events or [bookmark(self._store.version)]
         finally:
-            self._store.ignore(kind.name, watcher.take)
+            self._store.stop_listening(kind.name, watcher.take)
 
     # ------------------------------------------------------------ single objects
 
     async def get(self, path: str, type: type[T], query: dict[str, str] | None = None) -> T:
         """See `ApiServer.get`."""
         await asyncio.sleep(0)
-        place = place_of(path)
+        place = parse_path(path)
         if place.subresource:
             raise status_errors.bad_request(f"GET {path}", "subresources cannot be read")
         if not place.name:
             return as_type(self._list(place, query or {}), type)
         return as_type(self._registry.read(place.resource.name, place.key, f"GET {path}"), type)
 
-    def _list(self, place: Place, query: dict[str, str]) -> Json:
+    def _list(self, place: RequestPath, query: dict[str, str]) -> Json:
         call = f"GET {place.resource.plural}"
         if not set(query) <= {"labelSelector"}:
             raise status_errors.bad_request(call, f"{query}: expected no query but labelSelector")
         try:
-            selector = parsed(query.get("labelSelector", ""))
+            selector = parsed_selector(query.get("labelSelector", ""))
         except BadSelector as error:
             raise status_errors.bad_request(call, str(error)) from error
         kind = place.resource.name
@@ -163,17 +163,17 @@ class SimulatedApiServer:
     async def create(self, path: str, body: Any, *, dry_run: bool = False) -> Answer:
         """See `ApiServer.create`."""
         await asyncio.sleep(0)
-        place = place_of(path)
+        place = parse_path(path)
         if place.name:
             raise status_errors.bad_request(f"POST {path}", "expected the path of a collection")
-        value = plain(body)
+        value = json_value(body)
         made = self._registry.create(place.resource, place.namespace, value, dry_run=dry_run)
         return answer(made, 201)
 
     async def replace(self, path: str, body: Any, *, dry_run: bool = False) -> Answer:
         """See `ApiServer.replace`."""
         await asyncio.sleep(0)
-        value = plain(body)
+        value = json_value(body)
         if not value.get("metadata", {}).get("resourceVersion"):
             raise status_errors.invalid(
                 f"PUT {path}", path, "metadata.resourceVersion: must be specified for an update"
@@ -192,7 +192,7 @@ class SimulatedApiServer:
         """See `ApiServer.patch`. There is no server-side apply."""
         await asyncio.sleep(0)
         call = f"PATCH {path}"
-        patch = plain(body)
+        patch = json_value(body)
         apply = {
             Patch.MERGE: merged,
             Patch.STRATEGIC: strategically_merged,
@@ -208,7 +208,7 @@ class SimulatedApiServer:
             raise status_errors.invalid(call, path, str(problem)) from problem
 
     def _update(self, path: str, change: Any, call: str, dry_run: bool) -> Answer:
-        place = place_of(path)
+        place = parse_path(path)
         if place.subresource not in ("", "status"):
             raise status_errors.bad_request(call, f"{place.subresource} cannot be written")
         if place.subresource and not place.resource.has_status:
@@ -234,7 +234,7 @@ class SimulatedApiServer:
     ) -> Answer:
         """See `ApiServer.delete`."""
         await asyncio.sleep(0)
-        place = place_of(path)
+        place = parse_path(path)
         made = self._registry.delete(
             place.resource,
             place.key,
@@ -276,7 +276,7 @@ class Watcher:
 
     def __init__(self, kind: Kind[Any]) -> None:
         self._type = kind.type
-        self._selector = parsed(kind.selector) if kind.selector else None
+        self._selector = parsed_selector(kind.selector) if kind.selector else None
         self._waiting: deque[WatchEvent[Any]] = deque()
         self._news: asyncio.Future[None] | None = None
 
@@ -311,7 +311,7 @@ class Watcher:
         if not self._waiting:
             loop = asyncio.get_running_loop()
             self._news = loop.create_future()
-            timer = loop.call_later(seconds, settle, self._news)
+            timer = loop.call_later(seconds, wake, self._news)
             try:
                 await self._news
             finally:
@@ -321,7 +321,7 @@ class Watcher:
         return events
 
 
-def settle(future: "asyncio.Future[None]") -> None:
+def wake(future: "asyncio.Future[None]") -> None:
     """Let whoever waits go on."""
     if not future.done():
         future.set_result(None)
@@ -341,7 +341,7 @@ def as_type(value: Json, type: type[T]) -> T:
     return msgspec.convert(value, type)
 
 
-def plain(body: Any) -> Any:
+def json_value(body: Any) -> Any:
     """A body as the JSON value that the server would read, which nobody else has."""
     return msgspec.json.decode(msgspec.json.encode(body))
 

@@ -13,32 +13,32 @@ from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.model.tables.table import Table
 from rescheduler.simulation.cluster.api_server import SimulatedApiServer
 from rescheduler.simulation.cluster.controllers.base import Controller, ControllerContext
-from rescheduler.simulation.cluster.controllers.daemonset import DaemonSets
-from rescheduler.simulation.cluster.controllers.deployment import Deployments
-from rescheduler.simulation.cluster.controllers.disruption import Budgets
+from rescheduler.simulation.cluster.controllers.daemonset import DaemonSetController
+from rescheduler.simulation.cluster.controllers.deployment import DeploymentController
+from rescheduler.simulation.cluster.controllers.disruption import DisruptionController
 from rescheduler.simulation.cluster.controllers.garbage_collector import GarbageCollector
-from rescheduler.simulation.cluster.controllers.job import Jobs
+from rescheduler.simulation.cluster.controllers.job import JobController
 from rescheduler.simulation.cluster.controllers.kubelet import Kubelets
-from rescheduler.simulation.cluster.controllers.node_lifecycle import NodeLifecycle
+from rescheduler.simulation.cluster.controllers.node_lifecycle import NodeLifecycleController
 from rescheduler.simulation.cluster.controllers.pod_owners import PodOwnerNotifier
-from rescheduler.simulation.cluster.controllers.replicaset import ReplicaSets
+from rescheduler.simulation.cluster.controllers.replicaset import ReplicaSetController
 from rescheduler.simulation.cluster.controllers.scheduler_loop import Scheduler, SchedulerLoop
-from rescheduler.simulation.cluster.controllers.statefulset import StatefulSets
+from rescheduler.simulation.cluster.controllers.statefulset import StatefulSetController
 from rescheduler.simulation.cluster.controllers.volume_binder import VolumeBinder
 from rescheduler.simulation.cluster.indexes import Indexes
 from rescheduler.simulation.cluster.json_objects import Json
+from rescheduler.simulation.cluster.merge_patch import merged
 from rescheduler.simulation.cluster.object_store import ObjectChange, ObjectStore, Subscriber
-from rescheduler.simulation.cluster.patches import merged
 from rescheduler.simulation.cluster.registry import Registry
 from rescheduler.simulation.cluster.resources import resource_named
+from rescheduler.simulation.cluster.scheduler.default_selectors import SERVICE, Service
 from rescheduler.simulation.cluster.scheduler.scheduler import SimulatedScheduler
-from rescheduler.simulation.cluster.scheduler.services import SERVICE, Service
 from rescheduler.simulation.cluster.timings import Timings
-from rescheduler.simulation.simulated_time import Clock
+from rescheduler.simulation.simulated_time import SimulatedClock
 
 MakeScheduler = Callable[[ClusterTables], Scheduler]
 
-ORDINARY = Timings()
+DEFAULT_TIMINGS = Timings()
 
 
 class SimulatedCluster:
@@ -55,10 +55,10 @@ class SimulatedCluster:
         *,
         seed: int,
         start: datetime,
-        timings: Timings = ORDINARY,
+        timings: Timings = DEFAULT_TIMINGS,
         scheduler: MakeScheduler | None = None,
     ) -> None:
-        self.clock = Clock(start, asyncio.get_running_loop())
+        self.clock = SimulatedClock(start, asyncio.get_running_loop())
         self.store = ObjectStore()
         indexes = Indexes(self.store)
         # Names, times and uids each have their own luck: one more of these changes none of those.
@@ -67,28 +67,28 @@ class SimulatedCluster:
         self.server = SimulatedApiServer(registry)
         self.tables = ClusterTables()
         for kind in KINDS:
-            self.store.listen(kind.name, filling(self.tables.of(kind), kind))
+            self.store.listen(kind.name, table_updater(self.tables.of(kind), kind))
         self._load(objects)
-        around = ControllerContext(
+        context = ControllerContext(
             self.store, indexes, registry, self.clock, timings, Random(f"{seed}/timings")
         )
         owning: dict[str, Controller] = {
-            "ReplicaSet": ReplicaSets(around),
-            "ReplicationController": ReplicaSets(around, "ReplicationController"),
-            "StatefulSet": StatefulSets(around),
-            "DaemonSet": DaemonSets(around),
-            "Job": Jobs(around),
+            "ReplicaSet": ReplicaSetController(context),
+            "ReplicationController": ReplicaSetController(context, "ReplicationController"),
+            "StatefulSet": StatefulSetController(context),
+            "DaemonSet": DaemonSetController(context),
+            "Job": JobController(context),
         }
         PodOwnerNotifier(self.store, owning)
-        self._kubelets = Kubelets(around)
+        self._kubelets = Kubelets(context)
         self._workers: list[Controller] = [
-            Deployments(around),
+            DeploymentController(context),
             *owning.values(),
-            VolumeBinder(around),
-            Budgets(around),
-            NodeLifecycle(around),
-            GarbageCollector(around),
-            SchedulerLoop(around, self._scheduler(scheduler, seed)),
+            VolumeBinder(context),
+            DisruptionController(context),
+            NodeLifecycleController(context),
+            GarbageCollector(context),
+            SchedulerLoop(context, self._scheduler(scheduler, seed)),
             self._kubelets,
         ]
 
@@ -110,7 +110,7 @@ class SimulatedCluster:
         if isinstance(made, SimulatedScheduler):
             for value in self.store.all("Service").values():
                 made.services.put(msgspec.convert(value, Service))
-            self.store.listen("Service", filling(made.services, SERVICE))
+            self.store.listen("Service", table_updater(made.services, SERVICE))
         return made
 
     async def start(self) -> None:
@@ -163,7 +163,7 @@ class SimulatedCluster:
         )
 
 
-def filling(table: Table[Any], kind: Kind[Any]) -> Callable[[ObjectChange], None]:
+def table_updater(table: Table[Any], kind: Kind[Any]) -> Callable[[ObjectChange], None]:
     """Keeps a table equal to what is in the store."""
 
     def take(change: ObjectChange) -> None:

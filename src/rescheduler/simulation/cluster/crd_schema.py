@@ -49,7 +49,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-class Broken(ValueError):
+class SchemaViolation(ValueError):
     """A value breaks the schema; the text says where and how."""
 
 
@@ -67,7 +67,7 @@ class Schema:
         return made
 
     def check(self, value: Json, old: Json | None) -> None:
-        """Raise `Broken` if the value is not allowed, or not after the old one."""
+        """Raise `SchemaViolation` if the value is not allowed, or not after the old one."""
         check(value, old, self._schema, "")
 
 
@@ -100,10 +100,10 @@ def check(value: Any, old: Any, schema: Json, path: str) -> None:
     wanted = schema.get("type")
     is_number = wanted == "integer" and isinstance(value, bool)
     if wanted is not None and (is_number or not isinstance(value, TYPES[wanted])):
-        raise Broken(f"{path}: Invalid value: {value!r}: must be of type {wanted}")
+        raise SchemaViolation(f"{path}: Invalid value: {value!r}: must be of type {wanted}")
     for limit, is_kept in LIMITS.items():
         if limit in schema and not is_kept(value, schema[limit]):
-            raise Broken(f"{path}: Invalid value: {value!r}: {limit} is {schema[limit]}")
+            raise SchemaViolation(f"{path}: Invalid value: {value!r}: {limit} is {schema[limit]}")
     if isinstance(value, dict):
         check_fields(value, old if isinstance(old, dict) else None, schema, path)
     if isinstance(value, list) and "items" in schema:
@@ -115,7 +115,7 @@ def check_fields(value: Json, old: Json | None, schema: Json, path: str) -> None
     """The fields of an object, and the rules between them."""
     for name in schema.get("required", ()):
         if name not in value:
-            raise Broken(f"{path}.{name}: Required value".removeprefix("."))
+            raise SchemaViolation(f"{path}.{name}: Required value".removeprefix("."))
     for name, part in schema.get("properties", {}).items():
         if name in value:
             inner = f"{path}.{name}".removeprefix(".")
@@ -125,7 +125,7 @@ def check_fields(value: Json, old: Json | None, schema: Json, path: str) -> None
         if "oldSelf" in rule["rule"] and old is None:
             continue
         if not RULES[rule["rule"]](value, old):
-            raise Broken(f"{path}: Invalid value: {rule['message']}")
+            raise SchemaViolation(f"{path}: Invalid value: {rule['message']}")
 
 
 LIMITS: dict[str, Callable[[Any, Any], bool]] = {

@@ -5,7 +5,7 @@ from rescheduler.simulation.cluster.json_objects import (
     Json,
     condition,
     is_deleting,
-    is_over,
+    is_finished,
     is_ready,
     key_of,
     matches_labels,
@@ -53,7 +53,7 @@ def evict(
 
 def needs_no_budget(pod: Json) -> bool:
     """Whether a pod does not serve, or will not for long, so that nothing is disrupted."""
-    return is_over(pod) or phase_of(pod) == "Pending" or is_deleting(pod)
+    return is_finished(pod) or phase_of(pod) == "Pending" or is_deleting(pod)
 
 
 def budgets_of(registry: Registry, pod: Json) -> list[Json]:

@@ -88,11 +88,11 @@ class Indexes:
         self._store = store
         self.pods_on = Index(lambda pod: pod["spec"].get("nodeName"), node_word)
         self.pods_of = Index(owners_of, controller_word)
-        self.census = PodCounts()
+        self.pod_counts = PodCounts()
         self.orphans_in = Index(owners_of, orphan_word)
         self.owned = {kind: Index(owners_of, owner_words) for kind in OWNING}
         self.inside = {kind: Index(lambda value: None, namespace_word) for kind in IN_NAMESPACES}
-        store.listen("Pod", self.census.take)
+        store.listen("Pod", self.pod_counts.take)
         for index in (self.pods_on, self.pods_of, self.orphans_in):
             store.listen("Pod", index.take)
         for kind, index in (*self.owned.items(), *self.inside.items()):
@@ -114,5 +114,5 @@ class Indexes:
 
     def selected_pods(self, namespace: str, selector: LabelSelector) -> list[Json]:
         """The pods of a namespace that a selector selects."""
-        groups = self.census.selected(namespace, selector)
+        groups = self.pod_counts.selected(namespace, selector)
         return self.pods(key for group in groups for key in group.pods)

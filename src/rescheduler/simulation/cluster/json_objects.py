@@ -70,14 +70,14 @@ def phase_of(pod: Json) -> str:
     return phase
 
 
-def is_over(pod: Json) -> bool:
+def is_finished(pod: Json) -> bool:
     """Whether a pod's containers have ended for good."""
     return pod["status"].get("phase") in ("Succeeded", "Failed")
 
 
 def is_active(pod: Json) -> bool:
     """Whether a pod counts for its controller."""
-    return "deletionTimestamp" not in pod["metadata"] and not is_over(pod)
+    return "deletionTimestamp" not in pod["metadata"] and not is_finished(pod)
 
 
 def condition_of(value: Json, type: str) -> Json | None:
@@ -127,7 +127,7 @@ def matches_labels(selector: LabelSelector, value: Json) -> bool:
     return matches(selector, labels_of(value))
 
 
-class Selectors:
+class SelectorCache:
     """Selectors as structs, made once for each that is in the store."""
 
     def __init__(self) -> None:
@@ -150,18 +150,18 @@ def selector_from(selector: Json) -> LabelSelector:
 
 
 @lru_cache(maxsize=4096)
-def moment_of(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """A time as Kubernetes writes it, read back."""
     return datetime.fromisoformat(text)
 
 
 @lru_cache(maxsize=16)
-def text_of(moment: datetime) -> str:
+def format_time(moment: datetime) -> str:
     """A time as Kubernetes writes it: in whole seconds."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def scaled(value: int | str, total: int, *, round_up: bool) -> int:
+def scaled_value(value: int | str, total: int, *, round_up: bool) -> int:
     """A number, or a percentage of the total."""
     if isinstance(value, int):
         return value

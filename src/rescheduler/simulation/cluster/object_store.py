@@ -74,67 +74,67 @@ class ObjectStore:
 
     def __init__(self) -> None:
         self.version = FIRST_VERSION
-        self._shelves: dict[str, ObjectsOfKind] = {}
+        self._kinds: dict[str, ObjectsOfKind] = {}
 
-    def shelf(self, kind: str) -> ObjectsOfKind:
+    def of_kind(self, kind: str) -> ObjectsOfKind:
         """The objects of a kind."""
-        found = self._shelves.get(kind)
+        found = self._kinds.get(kind)
         if found is None:
-            found = self._shelves[kind] = ObjectsOfKind(kind)
+            found = self._kinds[kind] = ObjectsOfKind(kind)
         return found
 
     def get(self, kind: str, key: str) -> Json | None:
         """One object, if it is there."""
-        return self.shelf(kind).objects.get(key)
+        return self.of_kind(kind).objects.get(key)
 
     def all(self, kind: str) -> dict[str, Json]:
         """The objects of a kind by key, in no particular order. Not to be changed."""
-        return self.shelf(kind).objects
+        return self.of_kind(kind).objects
 
     def put(self, kind: str, key: str, value: Json) -> Json:
         """Keep an object under the next version; returns it with that version."""
         self.version += 1
         metadata = {**value["metadata"], "resourceVersion": str(self.version)}
         kept = {**value, "metadata": metadata}
-        shelf = self.shelf(kind)
-        old = shelf.objects.get(key)
-        shelf.objects[key] = kept
-        self._tell(shelf, ObjectChange(kind, key, self.version, old, kept))
+        objects = self.of_kind(kind)
+        old = objects.objects.get(key)
+        objects.objects[key] = kept
+        self._notify(objects, ObjectChange(kind, key, self.version, old, kept))
         return kept
 
     def remove(self, kind: str, key: str) -> Json:
         """Forget an object; returns the last there was of it."""
         self.version += 1
-        shelf = self.shelf(kind)
-        old = shelf.objects.pop(key)
+        objects = self.of_kind(kind)
+        old = objects.objects.pop(key)
         change = ObjectChange(kind, key, self.version, old, None)
-        self._tell(shelf, change)
+        self._notify(objects, change)
         return change.last()
 
     def listen(self, kind: str, listener: Listener) -> None:
         """Be told of every change of a kind, in the moment it happens."""
-        self.shelf(kind).listeners.append(listener)
+        self.of_kind(kind).listeners.append(listener)
 
-    def ignore(self, kind: str, listener: Listener) -> None:
+    def stop_listening(self, kind: str, listener: Listener) -> None:
         """No longer be told."""
-        self.shelf(kind).listeners.remove(listener)
+        self.of_kind(kind).listeners.remove(listener)
 
     def since(self, kind: str, version: int) -> Iterator[ObjectChange] | None:
         """The changes of a kind after a version; None if that is too long ago."""
-        shelf = self.shelf(kind)
-        if version < shelf.forgotten:
+        objects = self.of_kind(kind)
+        if version < objects.forgotten:
             return None
-        return (change for change in shelf.history if change.version > version)
+        return (change for change in objects.history if change.version > version)
 
     def forget_history(self) -> None:
         """Remember no change that has been: whoever was away has to list anew."""
-        for shelf in self._shelves.values():
-            shelf.history.clear()
-            shelf.forgotten = self.version
+        for objects in self._kinds.values():
+            objects.history.clear()
+            objects.forgotten = self.version
 
-    def _tell(self, shelf: ObjectsOfKind, change: ObjectChange) -> None:
-        shelf.history.append(change)
-        if len(shelf.history) > REMEMBERED_CHANGES:
-            shelf.forgotten = shelf.history.popleft().version
-        for listener in tuple(shelf.listeners):
+    def _notify(self, objects: ObjectsOfKind, change: ObjectChange) -> None:
+        objects.history.append(change)
+        if len(objects.history) > REMEMBERED_CHANGES:
+            objects.forgotten = objects.history.popleft().version
+        for listener in tuple(objects.listeners):
             listener(change)

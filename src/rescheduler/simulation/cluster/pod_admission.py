@@ -7,7 +7,7 @@ from rescheduler.simulation.cluster.object_store import ObjectStore
 
 DEFAULT_GRACE_SECONDS = 30
 # Written by the admission plugin DefaultTolerationSeconds on every pod that does not say otherwise.
-PATIENCE = [
+DEFAULT_TOLERATIONS = [
     {
         "key": f"node.kubernetes.io/{word}",
         "operator": "Exists",
@@ -21,15 +21,15 @@ POD_DEFAULTS: Json = {
     "terminationGracePeriodSeconds": DEFAULT_GRACE_SECONDS,
     "schedulerName": "default-scheduler",
 }
-MAY_CHANGE = ("tolerations", "activeDeadlineSeconds", "terminationGracePeriodSeconds")
+MUTABLE_SPEC_FIELDS = ("tolerations", "activeDeadlineSeconds", "terminationGracePeriodSeconds")
 """Of a pod's spec, besides images."""
 
 
-def completed_pod_spec(spec: Json, store: ObjectStore) -> Json:
+def with_pod_defaults(spec: Json, store: ObjectStore) -> Json:
     """A pod's spec with what is left out; the very same if nothing is."""
     missing = {name: value for name, value in POD_DEFAULTS.items() if name not in spec}
     tolerations = spec.get("tolerations") or []
-    patience = [each for each in PATIENCE if not is_tolerated(each["key"], tolerations)]
+    patience = [each for each in DEFAULT_TOLERATIONS if not is_tolerated(each["key"], tolerations)]
     if patience:
         missing["tolerations"] = [*tolerations, *patience]
     if "priority" not in spec:
@@ -63,7 +63,7 @@ def forbidden_change(old: Json, new: Json) -> str:
     if before is after:
         return ""
     for name in {**before, **after}:
-        if name not in MAY_CHANGE and before.get(name) != after.get(name):
+        if name not in MUTABLE_SPEC_FIELDS and before.get(name) != after.get(name):
             if name == "containers" and without_images(before) == without_images(after):
                 continue
             return str(name)

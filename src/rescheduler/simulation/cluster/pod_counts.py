@@ -20,7 +20,7 @@ from rescheduler.simulation.cluster.json_objects import (
 from rescheduler.simulation.cluster.object_store import ObjectChange
 
 
-class Group:
+class PodGroup:
     """The pods of a namespace that have the same labels."""
 
     __slots__ = ("healthy", "labels", "namespace", "owners", "pods")
@@ -35,41 +35,41 @@ class Group:
         """By uid: how many of them a controller has, and the reference to it."""
 
 
-class Facts(NamedTuple):
+class CountedPod(NamedTuple):
     """What is counted of a pod."""
 
-    group: Group
+    group: PodGroup
     owner: Json | None
     is_active: bool
     is_ready: bool
     is_healthy: bool
 
 
-class PodTally(NamedTuple):
+class OwnedPodCounts(NamedTuple):
     """The pods of a controller that count for it, and how many of them are Ready."""
 
     active: int
     ready: int
 
 
-NONE = PodTally(0, 0)
+NONE = OwnedPodCounts(0, 0)
 
 
 class PodCounts:
     """Counts the pods of a store; listen with `take` before anyone who reads it."""
 
     def __init__(self) -> None:
-        self._facts: dict[str, Facts] = {}
-        self._tallies: dict[str, PodTally] = {}
-        self._groups: dict[tuple[str, frozenset[tuple[str, str]]], Group] = {}
-        self._groups_with: dict[str, dict[Group, None]] = {}
-        self._groups_in: dict[str, dict[Group, None]] = {}
+        self._facts: dict[str, CountedPod] = {}
+        self._tallies: dict[str, OwnedPodCounts] = {}
+        self._groups: dict[tuple[str, frozenset[tuple[str, str]]], PodGroup] = {}
+        self._groups_with: dict[str, dict[PodGroup, None]] = {}
+        self._groups_in: dict[str, dict[PodGroup, None]] = {}
 
-    def tally(self, owner: str) -> PodTally:
+    def owned_by(self, owner: str) -> OwnedPodCounts:
         """The pods of the controller with this uid."""
         return self._tallies.get(owner, NONE)
 
-    def group_of(self, pod: str) -> Group:
+    def group_of(self, pod: str) -> PodGroup:
         """The group that a pod is in."""
         return self._facts[pod].group
 
@@ -78,9 +78,9 @@ class PodCounts:
         facts = self._facts.get(pod)
         return facts is not None and facts.is_healthy
 
-    def selected(self, namespace: str, selector: LabelSelector) -> list[Group]:
+    def selected(self, namespace: str, selector: LabelSelector) -> list[PodGroup]:
         """The groups of a namespace that a selector selects, as few as possible looked at."""
-        words = [word(namespace, *pair) for pair in pairs_of(selector)]
+        words = [label_key(namespace, *pair) for pair in required_labels(selector)]
         found = self._groups_in.get(namespace, {})
         for each in words:
             found = min(found, self._groups_with.get(each, {}), key=len)
@@ -96,22 +96,22 @@ class PodCounts:
         group = self._group(change.new, before)
         ready, active = is_ready(change.new), is_active(change.new)
         healthy = ready and not is_deleting(change.new)
-        facts = Facts(group, controller_of(change.new), active, active and ready, healthy)
+        facts = CountedPod(group, controller_of(change.new), active, active and ready, healthy)
         if before is not None and before != facts:
             self._leave(change.key, before)
         if before is None or before != facts:
             self._enter(change.key, facts)
         self._facts[change.key] = facts
 
-    def _group(self, pod: Json, before: Facts | None) -> Group:
+    def _group(self, pod: Json, before: CountedPod | None) -> PodGroup:
         labels, namespace = labels_of(pod), pod["metadata"]["namespace"]
         if before is not None and before.group.labels == labels:
             return before.group
         key = namespace, frozenset(labels.items())
         group = self._groups.get(key)
-        return group if group is not None else Group(namespace, labels)
+        return group if group is not None else PodGroup(namespace, labels)
 
-    def _enter(self, pod: str, facts: Facts) -> None:
+    def _enter(self, pod: str, facts: CountedPod) -> None:
         group = facts.group
         if not group.pods:
             self._open(group)
@@ -121,10 +121,10 @@ class PodCounts:
             uid = facts.owner["uid"]
             count, _ = group.owners.get(uid, (0, None))
             group.owners[uid] = count + 1, facts.owner
-            active, ready = self.tally(uid)
-            self._tallies[uid] = PodTally(active + facts.is_active, ready + facts.is_ready)
+            active, ready = self.owned_by(uid)
+            self._tallies[uid] = OwnedPodCounts(active + facts.is_active, ready + facts.is_ready)
 
-    def _leave(self, pod: str, facts: Facts) -> None:
+    def _leave(self, pod: str, facts: CountedPod) -> None:
         group = facts.group
         del group.pods[pod]
         group.healthy -= facts.is_healthy
@@ -134,32 +134,32 @@ class PodCounts:
             if count > 1:
                 group.owners[uid] = count - 1, reference
             active, ready = self._tallies.pop(uid)
-            self._tallies[uid] = PodTally(active - facts.is_active, ready - facts.is_ready)
+            self._tallies[uid] = OwnedPodCounts(active - facts.is_active, ready - facts.is_ready)
         if not group.pods:
             self._close(group)
 
-    def _open(self, group: Group) -> None:
+    def _open(self, group: PodGroup) -> None:
         self._groups[group.namespace, frozenset(group.labels.items())] = group
         self._groups_in.setdefault(group.namespace, {})[group] = None
         for pair in group.labels.items():
-            self._groups_with.setdefault(word(group.namespace, *pair), {})[group] = None
+            self._groups_with.setdefault(label_key(group.namespace, *pair), {})[group] = None
 
-    def _close(self, group: Group) -> None:
+    def _close(self, group: PodGroup) -> None:
         del self._groups[group.namespace, frozenset(group.labels.items())]
         del self._groups_in[group.namespace][group]
         for pair in group.labels.items():
-            groups = self._groups_with[word(group.namespace, *pair)]
+            groups = self._groups_with[label_key(group.namespace, *pair)]
             del groups[group]
             if not groups:
-                del self._groups_with[word(group.namespace, *pair)]
+                del self._groups_with[label_key(group.namespace, *pair)]
 
 
-def word(namespace: str, key: str, value: str) -> str:
+def label_key(namespace: str, key: str, value: str) -> str:
     """A label in a namespace."""
     return f"{namespace}/{key}={value}"
 
 
-def pairs_of(selector: LabelSelector) -> list[tuple[str, str]]:
+def required_labels(selector: LabelSelector) -> list[tuple[str, str]]:
     """The labels that everything selected has."""
     single = [
         (each.key, each.values[0])

@@ -13,26 +13,26 @@ from typing import Any
 from rescheduler.migration.crd import CRD
 from rescheduler.migration.new_pod import NAME_CHARACTERS, SUFFIX_LENGTH
 from rescheduler.simulation.cluster import status_errors
-from rescheduler.simulation.cluster.crd_schema import Broken, Schema
+from rescheduler.simulation.cluster.crd_schema import Schema, SchemaViolation
 from rescheduler.simulation.cluster.indexes import Indexes
 from rescheduler.simulation.cluster.json_objects import (
     Json,
-    Selectors,
+    SelectorCache,
     condition,
+    format_time,
     is_deleting,
-    is_over,
+    is_finished,
     key_of,
-    text_of,
     with_conditions,
 )
 from rescheduler.simulation.cluster.object_store import ObjectStore
 from rescheduler.simulation.cluster.pod_admission import (
     DEFAULT_GRACE_SECONDS,
-    completed_pod_spec,
     forbidden_change,
+    with_pod_defaults,
 )
 from rescheduler.simulation.cluster.resources import Resource, resource_named
-from rescheduler.simulation.simulated_time import Clock
+from rescheduler.simulation.simulated_time import SimulatedClock
 
 Update = Callable[[Json], Json]
 
@@ -45,16 +45,18 @@ EVENTS_LAST = timedelta(hours=1)
 class Registry:
     """Creates, changes and deletes objects by the server's rules."""
 
-    def __init__(self, store: ObjectStore, indexes: Indexes, clock: Clock, chance: Random) -> None:
+    def __init__(
+        self, store: ObjectStore, indexes: Indexes, clock: SimulatedClock, chance: Random
+    ) -> None:
         self.store = store
         self.indexes = indexes
-        self.selectors = Selectors()
+        self.selectors = SelectorCache()
         self._clock = clock
         self._chance = chance
 
     def now(self) -> str:
         """The time, as it is written on objects."""
-        return text_of(self._clock.now())
+        return format_time(self._clock.now())
 
     def new_uid(self) -> str:
         """A uid that no other object has."""
@@ -87,7 +89,7 @@ class Registry:
             metadata.setdefault("generation", 1)
         made = {"apiVersion": resource.api_version, **value, "metadata": metadata}
         if resource.name == "Pod":
-            made["spec"] = completed_pod_spec(made["spec"], self.store)
+            made["spec"] = with_pod_defaults(made["spec"], self.store)
         if resource.name == "Migration":
             made = {**MIGRATIONS.completed(made), "metadata": metadata}
         elif resource.has_status:
@@ -138,7 +140,7 @@ class Registry:
 
     def _admitted(self, resource: Resource, made: Json, call: str) -> Json:
         if resource.name == "Pod":
-            made["spec"] = completed_pod_spec(made.get("spec") or {}, self.store)
+            made["spec"] = with_pod_defaults(made.get("spec") or {}, self.store)
         if resource.name == "Migration":
             made.pop("status", None)
             return self._valid_migration(made, None, call)
@@ -151,15 +153,15 @@ class Registry:
         made = {**MIGRATIONS.completed(made), "metadata": metadata}
         try:
             MIGRATIONS.check(made, old)
-        except Broken as problem:
+        except SchemaViolation as problem:
             what = f'Migration.rescheduler.dev "{metadata["name"]}"'
             raise status_errors.invalid(call, what, str(problem)) from problem
         return made
 
     def _forget_old_events(self) -> None:
-        """They are kept for an hour. The oldest are the first on their shelf."""
+        """They are kept for an hour. The oldest are the first on their objects."""
         events = self.store.all("Event")
-        oldest = text_of(self._clock.now() - EVENTS_LAST)
+        oldest = format_time(self._clock.now() - EVENTS_LAST)
         while events:
             key = next(iter(events))
             if events[key]["metadata"]["creationTimestamp"] >= oldest:
@@ -289,7 +291,7 @@ class Registry:
 
     def _grace(self, resource: Resource, old: Json, asked: int | None) -> int:
         """How many seconds an object has until it is gone."""
-        if resource.name != "Pod" or not old["spec"].get("nodeName") or is_over(old):
+        if resource.name != "Pod" or not old["spec"].get("nodeName") or is_finished(old):
             return 0
         own = old["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
         grace: int = own if asked is None else asked
@@ -301,7 +303,7 @@ class Registry:
     def _mark_deleted(self, resource: Resource, key: str, old: Json, grace: int) -> Json:
         if is_deleting(old) and old["metadata"].get("deletionGracePeriodSeconds") == grace:
             return old
-        ends = text_of(self._clock.now() + timedelta(seconds=grace))
+        ends = format_time(self._clock.now() + timedelta(seconds=grace))
         return self.set_metadata(
             resource.name, key, deletionTimestamp=ends, deletionGracePeriodSeconds=grace
         )

@@ -53,7 +53,7 @@ RESOURCES = (
 )
 
 BY_NAME = {each.name: each for each in RESOURCES}
-BY_PLACE = {(each.api_version, each.plural): each for each in RESOURCES}
+BY_PATH = {(each.api_version, each.plural): each for each in RESOURCES}
 
 
 def resource_named(kind: str) -> Resource:

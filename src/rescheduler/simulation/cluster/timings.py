@@ -5,29 +5,29 @@ from random import Random
 
 
 @dataclass(frozen=True)
-class Spread:
+class RandomSeconds:
     """Seconds: about so many, more or less."""
 
     seconds: float
-    more_or_less: float = 0.0
+    jitter: float = 0.0
     """The most by which a draw differs from it, as a fraction of it."""
 
     def draw(self, chance: Random) -> float:
         """One such time."""
-        return self.seconds * (1 + self.more_or_less * (2 * chance.random() - 1))
+        return self.seconds * (1 + self.jitter * (2 * chance.random() - 1))
 
 
 @dataclass(frozen=True)
 class Timings:
     """How long each thing takes; what varies is drawn from the seed."""
 
-    ready: Spread = Spread(8.0, 0.5)
+    ready: RandomSeconds = RandomSeconds(8.0, 0.5)
     """From being bound to being Ready: pulling the image, starting, the first probes."""
-    stop: Spread = Spread(3.0, 0.5)
+    stop: RandomSeconds = RandomSeconds(3.0, 0.5)
     """From being told to stop to being gone; never more than the grace period."""
-    run: Spread = Spread(300.0, 0.5)
+    run: RandomSeconds = RandomSeconds(300.0, 0.5)
     """How long a pod runs that runs to an end, unless its own annotation says so."""
-    scheduling: Spread = Spread(0.2, 0.5)
+    scheduling: RandomSeconds = RandomSeconds(0.2, 0.5)
     """Until the scheduler takes up a pod that waits. What comes meanwhile is placed with it."""
     reaction: float = 0.02
     """Until a controller has seen a change and acts on it."""

@@ -9,21 +9,21 @@ changes are made, and nothing depends on what the cluster does meanwhile.
 from rescheduler.simulation.scenario.timed_changes import (
     CreateObject,
     DeleteObject,
-    Future,
     PatchObject,
     TimedChange,
+    Timeline,
 )
 from rescheduler.simulation.scenario.timeline import timeline_of
-from rescheduler.simulation.scenario.workload_fields import Workload
+from rescheduler.simulation.scenario.workload_fields import WorkloadFile
 from rescheduler.simulation.scenario.workload_file import read_workload
 
 __all__ = [
     "CreateObject",
     "DeleteObject",
-    "Future",
     "PatchObject",
     "TimedChange",
-    "Workload",
+    "Timeline",
+    "WorkloadFile",
     "read_workload",
     "timeline_of",
 ]

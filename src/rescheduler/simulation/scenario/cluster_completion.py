@@ -17,13 +17,13 @@ from rescheduler.labels import POD_TEMPLATE_HASH
 from rescheduler.simulation.cluster.json_objects import (
     Json,
     controller_of,
+    format_time,
     is_deleting,
-    is_over,
+    is_finished,
     key_of,
     labels_of,
-    moment_of,
+    parse_time,
     reference_to,
-    text_of,
 )
 from rescheduler.simulation.scenario.object_builders import namespace_body
 
@@ -54,7 +54,7 @@ NAME_FIELD = "metadata.name"
 
 
 @dataclass(frozen=True)
-class Completed:
+class CompletedCluster:
     """A cluster that can live, and what had to be assumed for that."""
 
     objects: list[Json]
@@ -63,12 +63,12 @@ class Completed:
     """The midnight after everything in it was made."""
 
 
-def completed(objects: Iterable[Json]) -> Completed:
+def complete_cluster(objects: Iterable[Json]) -> CompletedCluster:
     """The same cluster with everything there."""
-    return _Completion(objects).made()
+    return _ClusterCompletion(objects).made()
 
 
-class _Completion:
+class _ClusterCompletion:
     """Works out what is missing."""
 
     def __init__(self, objects: Iterable[Json]) -> None:
@@ -78,7 +78,7 @@ class _Completion:
         for each in objects:
             self._by_kind[each["kind"]][key_of(each)] = with_identity(each)
 
-    def made(self) -> Completed:
+    def made(self) -> CompletedCluster:
         """Pods first, for the rest follows from them."""
         self._leave_out_pods_that_end()
         self._find_owners()
@@ -87,14 +87,14 @@ class _Completion:
         self._give_deployments_templates()
         self._make_namespaces()
         everything = [each for kind in self._by_kind.values() for each in kind.values()]
-        return Completed(everything, tuple(self._told()), start_after(everything))
+        return CompletedCluster(everything, tuple(self._told()), start_after(everything))
 
     # ------------------------------------------------------------ pods
 
     def _leave_out_pods_that_end(self) -> None:
         pods = self._by_kind["Pod"]
         for key, pod in list(pods.items()):
-            if is_over(pod) or is_deleting(pod):
+            if is_finished(pod) or is_deleting(pod):
                 del pods[key]
                 self._counts["pods"] += 1
             else:
@@ -342,7 +342,7 @@ def uid_for(kind: str, key: str) -> str:
 
 def start_after(objects: Iterable[Json]) -> datetime:
     """The midnight after all of these were made."""
-    times = [moment_of(each["metadata"]["creationTimestamp"]) for each in objects]
-    newest = max(times, default=moment_of(text_of(datetime(2025, 1, 1, tzinfo=UTC))))
+    times = [parse_time(each["metadata"]["creationTimestamp"]) for each in objects]
+    newest = max(times, default=parse_time(format_time(datetime(2025, 1, 1, tzinfo=UTC))))
     day = newest.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return day + timedelta(days=1)

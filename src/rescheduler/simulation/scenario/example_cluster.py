@@ -29,7 +29,7 @@ CROWDED, USUAL, QUIET = 0.92, 0.45, 0.12
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineType:
     """A sort of node, and what it costs in an hour."""
 
     instance_type: str
@@ -38,18 +38,18 @@ class Machine:
     price: float
 
 
-MACHINES = (
-    Machine("general-8", 8_000, 32 * GIB, 0.40),
-    Machine("general-16", 16_000, 64 * GIB, 0.76),
+MACHINE_TYPES = (
+    MachineType("general-8", 8_000, 32 * GIB, 0.40),
+    MachineType("general-16", 16_000, 64 * GIB, 0.76),
 )
 
 
 @dataclass
-class Node:
+class NodeBeingFilled:
     """A node while it is being filled."""
 
     name: str
-    machine: Machine
+    machine: MachineType
     zone: str
     wanted: float
     """How full it is to be."""
@@ -155,7 +155,7 @@ AGENT, AGENT_CPU, AGENT_MIB = "kube-system/node-agent", 100, 128
 BARE = "labs/console"
 
 
-def generated_cluster(seed: int = 0) -> list[JsonObject]:
+def example_cluster(seed: int = 0) -> list[JsonObject]:
     """The objects of the example cluster; the seed decides which pods are where."""
     return list(_Builder(seed).objects())
 
@@ -179,9 +179,9 @@ class _Builder:
         self._random = Random(f"{seed}/cluster")
         wanted = (CROWDED, QUIET, USUAL)
         self._nodes = [
-            Node(
+            NodeBeingFilled(
                 f"node-{number:02}",
-                MACHINES[number % 4 == 0],
+                MACHINE_TYPES[number % 4 == 0],
                 ZONES[number % len(ZONES)],
                 wanted[number // len(ZONES) % len(wanted)],
             )
@@ -203,7 +203,7 @@ class _Builder:
         for app in apps:
             yield from self._app(app)
 
-    def _node(self, node: Node) -> JsonObject:
+    def _node(self, node: NodeBeingFilled) -> JsonObject:
         machine = node.machine
         amounts = {
             "cpu": f"{machine.cpu_millis}m",
@@ -218,12 +218,12 @@ class _Builder:
         if node.name == MAINTAINED:
             labels[MAINTENANCE] = "true"
         metadata = {
-            **_metadata("Node", node.name, labels),
+            **_metadata("NodeBeingFilled", node.name, labels),
             "annotations": {"rescheduler.dev/node-cost": f"{machine.price}"},
         }
         return {
             "apiVersion": "v1",
-            "kind": "Node",
+            "kind": "NodeBeingFilled",
             "metadata": metadata,
             "spec": {},
             "status": {

@@ -19,7 +19,7 @@ from rescheduler.model.objects import Pod
 from rescheduler.model.objects.parts import Labels, LabelSelector, Part
 from rescheduler.model.selectors import matches
 from rescheduler.simulation.cluster.json_objects import Json
-from rescheduler.simulation.cluster.scheduler.services import Service
+from rescheduler.simulation.cluster.scheduler.default_selectors import Service
 
 # A workload of more pods than these is a slip of the finger.
 MOST_PODS = 200_000

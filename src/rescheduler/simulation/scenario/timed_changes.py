@@ -46,7 +46,7 @@ class RestoreNode:
     name: str
 
 
-What = CreateObject | PatchObject | DeleteObject | FailNode | RestoreNode
+ScenarioAction = CreateObject | PatchObject | DeleteObject | FailNode | RestoreNode
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class TimedChange:
 
     at_seconds: float
     """After the start."""
-    what: What
+    what: ScenarioAction
     why: str
     """For people: `shop/web is scaled to 12`."""
 
 
-Future = tuple[TimedChange, ...]
+Timeline = tuple[TimedChange, ...]
 """Everything that happens, in order."""

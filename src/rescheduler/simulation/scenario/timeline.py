@@ -21,13 +21,13 @@ from rescheduler.simulation.scenario.timed_changes import (
     CreateObject,
     DeleteObject,
     FailNode,
-    Future,
     JsonObject,
     PatchObject,
     RestoreNode,
     TimedChange,
+    Timeline,
 )
-from rescheduler.simulation.scenario.times import Moment
+from rescheduler.simulation.scenario.times import EventTime
 from rescheduler.simulation.scenario.workload_fields import (
     BatchJob,
     Maintenance,
@@ -36,31 +36,36 @@ from rescheduler.simulation.scenario.workload_fields import (
     NodeFailure,
     Rollout,
     ScaledDeployment,
-    Workload,
+    WorkloadFile,
 )
 
 RESTARTED = "kubectl.kubernetes.io/restartedAt"
 
 
 def timeline_of(
-    workload: Workload, objects: Iterable[JsonObject], *, seed: int, seconds: float, name: str = ""
-) -> Future:
+    workload: WorkloadFile,
+    objects: Iterable[JsonObject],
+    *,
+    seed: int,
+    seconds: float,
+    name: str = "",
+) -> Timeline:
     """All that happens within so many seconds to the cluster that consists of these objects.
 
     Raises `SettingsError` for what the cluster does not have; `name` is that of the file.
     """
-    teller = _Teller(workload, objects, seed, seconds)
+    teller = _TimelineBuilder(workload, objects, seed, seconds)
     try:
         return tuple(sorted(teller.changes(), key=lambda change: change.at_seconds))
     except BadValue as error:
         raise SettingsError(f"{name or 'workload'}: {error}") from error
 
 
-class _Teller:
+class _TimelineBuilder:
     """Tells what happens, entry by entry."""
 
     def __init__(
-        self, workload: Workload, objects: Iterable[JsonObject], seed: int, seconds: float
+        self, workload: WorkloadFile, objects: Iterable[JsonObject], seed: int, seconds: float
     ) -> None:
         self._workload = workload
         self._seed = seed
@@ -103,7 +108,7 @@ class _Teller:
     def _chance(self, path: str) -> Random:
         return Random(f"{self._seed}/{path}")
 
-    def _times(self, at: Moment, every: float | None) -> Iterator[float]:
+    def _times(self, at: EventTime, every: float | None) -> Iterator[float]:
         moment = at.seconds_after(self._workload.start)
         while moment <= self._seconds:
             yield moment
@@ -117,7 +122,7 @@ class _Teller:
         self, deployment: ScaledDeployment, path: str, chance: Random
     ) -> Iterator[TimedChange]:
         level, last = level_of(deployment), -1
-        for at in self._times(Moment("0s"), deployment.every):
+        for at in self._times(EventTime("0s"), deployment.every):
             off = 1 + chance.uniform(-1, 1) * deployment.jitter / 100
             count = max(round(level(self._workload.start + at) * off), 0)
             if last < 0 and deployment.name not in self._deployments:

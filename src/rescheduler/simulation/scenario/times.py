@@ -8,7 +8,7 @@ from rescheduler.settings.value_types import custom_value, seconds_or_zero_of
 DAY = 86_400
 
 EXPECTED_TIME = "expected a time of day such as '14:00'"
-EXPECTED_MOMENT = (
+EXPECTED_EVENT_TIME = (
     "expected a time of day such as '14:00', or how long after the start, such as '90m'"
 )
 
@@ -19,7 +19,7 @@ class TimeOfDay(int):
     """Seconds since midnight, which files write as `14:00`."""
 
 
-class Moment(str):
+class EventTime(str):
     """When something happens: `14:00`, the next time it is that late, or `90m` after the start."""
 
     def seconds_after(self, start: TimeOfDay) -> float:
@@ -43,21 +43,21 @@ def time_of_day(value: object) -> TimeOfDay:
     return TimeOfDay(int(match[1]) * 3600 + int(match[2]) * 60)
 
 
-def moment_of(value: object) -> Moment:
+def event_time(value: object) -> EventTime:
     """A moment from its text."""
     if isinstance(value, int) and not isinstance(value, bool) and 60 <= value < DAY // 60:
-        return Moment(f"{value // 60:02}:{value % 60:02}")
+        return EventTime(f"{value // 60:02}:{value % 60:02}")
     try:
         if not isinstance(value, str):
-            raise ValueError(EXPECTED_MOMENT)
-        Moment(value).seconds_after(TimeOfDay(0))
+            raise ValueError(EXPECTED_EVENT_TIME)
+        EventTime(value).seconds_after(TimeOfDay(0))
     except ValueError as error:
-        raise ValueError(EXPECTED_MOMENT) from error
-    return Moment(value)
+        raise ValueError(EXPECTED_EVENT_TIME) from error
+    return EventTime(value)
 
 
 def workload_value(kind: Any, value: Any) -> Any:
     """A value of one of the classes above, or of those that policies have."""
     if kind is TimeOfDay:
         return time_of_day(value)
-    return moment_of(value) if kind is Moment else custom_value(kind, value)
+    return event_time(value) if kind is EventTime else custom_value(kind, value)

@@ -6,7 +6,7 @@ import msgspec
 
 from rescheduler.model.quantities import Quantity
 from rescheduler.settings.value_types import AtLeastOne, Count, Options, Percent, Seconds
-from rescheduler.simulation.scenario.times import Moment, TimeOfDay
+from rescheduler.simulation.scenario.times import EventTime, TimeOfDay
 
 
 class Curve(Options, frozen=True):
@@ -62,7 +62,7 @@ class BatchJob(Options, frozen=True):
     requests: dict[str, Quantity]
     """What each of them asks for."""
 
-    at: Moment = Moment("0s")
+    at: EventTime = EventTime("0s")
     """The first run."""
 
     every: Seconds | None = None
@@ -75,7 +75,7 @@ class BatchJob(Options, frozen=True):
 class NodeChoice(Options, frozen=True):
     """Something that happens to nodes: to one that is named, or to some."""
 
-    at: Moment
+    at: EventTime
     """When."""
 
     node: str | None = None
@@ -108,7 +108,7 @@ class Maintenance(NodeChoice, frozen=True):
 class NewNodes(Options, frozen=True):
     """Nodes that come."""
 
-    at: Moment
+    at: EventTime
     """When."""
 
     like: str = ""
@@ -134,7 +134,7 @@ class Rollout(Options, frozen=True):
     deployment: str
     """`namespace/name`."""
 
-    at: Moment
+    at: EventTime
     """When."""
 
     every: Seconds | None = None
@@ -144,7 +144,7 @@ class Rollout(Options, frozen=True):
     """What its pods ask for from then on; as before if there is nothing here."""
 
 
-class Workload(Options, frozen=True):
+class WorkloadFile(Options, frozen=True):
     """What happens, and when."""
 
     start: TimeOfDay = TimeOfDay(0)

@@ -15,7 +15,11 @@ from rescheduler.files.problems import InvalidValue, step
 from rescheduler.model.quantities import EXPECTED, BadQuantity, Quantity, nanos
 from rescheduler.model.resources import is_counted
 from rescheduler.simulation.scenario.times import time_of_day, workload_value
-from rescheduler.simulation.scenario.workload_fields import NodeChoice, ScaledDeployment, Workload
+from rescheduler.simulation.scenario.workload_fields import (
+    NodeChoice,
+    ScaledDeployment,
+    WorkloadFile,
+)
 
 EXPECTED_NAME = "expected a name such as 'shop/web'"
 EXPECTED_LETTERS = "expected small letters, digits and '-', as Kubernetes has names"
@@ -26,22 +30,24 @@ LEAST_SECONDS = 1
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 
 
-def read_workload(name: str, data: bytes) -> Workload:
+def read_workload(name: str, data: bytes) -> WorkloadFile:
     """The workload in a file, given its name and its content. An empty file is an idle cluster."""
     try:
-        return checked(converted(_content_of(yaml_documents(data)), Workload, "", workload_value))
+        return checked(
+            converted(_content_of(yaml_documents(data)), WorkloadFile, "", workload_value)
+        )
     except (BadDocument, BadValue) as error:
         raise SettingsError(f"{name}: {error}") from error
 
 
-def checked(workload: Workload) -> Workload:
+def checked(workload: WorkloadFile) -> WorkloadFile:
     """The workload, if what its fields say fits together; else `BadValue`."""
     for problem in problems_of(workload):
         raise BadValue(problem)
     return workload
 
 
-def problems_of(workload: Workload) -> Iterator[InvalidValue]:
+def problems_of(workload: WorkloadFile) -> Iterator[InvalidValue]:
     """What types alone do not tell."""
     yield from _repeated("deployments", (each.name for each in workload.deployments))
     yield from _repeated("jobs", (each.name for each in workload.jobs))

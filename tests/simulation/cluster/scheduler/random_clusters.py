@@ -25,7 +25,7 @@ KEYS = (HOSTNAME_LABEL, ZONE_LABEL, "disk")
 
 
 @dataclass(frozen=True)
-class Workload:
+class RandomWorkload:
     """Pods that are alike: their labels, spec, and who owns them, if anyone."""
 
     namespace: str
@@ -35,7 +35,7 @@ class Workload:
     owner: JsonObject | None
 
 
-class World:
+class RandomCluster:
     """A cluster to schedule into: what is there from the start, and the workloads to come."""
 
     def __init__(self, number: int, nodes: int) -> None:
@@ -56,7 +56,7 @@ class World:
             if workload.owner is not None:
                 yield workload.owner
 
-    def next_workload(self) -> Workload:
+    def next_workload(self) -> RandomWorkload:
         """The workload that gets one more pod."""
         return self.random.choice(self.workloads)
 
@@ -100,12 +100,12 @@ class World:
                         "spec": {"selector": {key: value}, "ports": [{"port": 80}]},
                     }
 
-    def _workload(self, app: str) -> Workload:
+    def _workload(self, app: str) -> RandomWorkload:
         pick = self.random
         own_namespace = pick.choice(self.namespaces)
         labels = {"app": app, "tier": pick.choice(TIERS), "pod-template-hash": f"h{app}"}
         owner = self._owner(f"{own_namespace}/{app}", labels)
-        return Workload(own_namespace, app, labels, self._spec(app), owner)
+        return RandomWorkload(own_namespace, app, labels, self._spec(app), owner)
 
     def _owner(self, key: str, labels: dict[str, str]) -> JsonObject | None:
         match self.random.randrange(4):

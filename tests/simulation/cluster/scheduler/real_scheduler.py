@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from testcluster.client import Client, JsonObject
 from testcluster.cluster import TestCluster
 from testcluster.waiting import wait_until
-from tests.simulation.cluster.scheduler.random_clusters import PRIORITIES, World
+from tests.simulation.cluster.scheduler.random_clusters import PRIORITIES, RandomCluster
 
 SECONDS = 20
 
@@ -60,7 +60,7 @@ class RealScheduler:
     def close(self) -> None:
         self._watch.close()
 
-    def enter(self, world: World) -> list[JsonObject]:
+    def enter(self, world: RandomCluster) -> list[JsonObject]:
         """Replace everything by a world, and wait until the scheduler knows; its objects."""
         self._clear()
         objects = [self._client.create(_collection(each), each) for each in world.objects()]
@@ -93,7 +93,7 @@ class RealScheduler:
             self.delete(pod, at_once=True)
         self._client.delete("/api/v1/nodes")
 
-    def _known_nodes(self, world: World) -> int:
+    def _known_nodes(self, world: RandomCluster) -> int:
         """How many nodes the scheduler speaks of when it has to refuse a pod."""
         huge = {"name": "huge", "image": "none", "resources": {"requests": {"cpu": "1000"}}}
         probe = {

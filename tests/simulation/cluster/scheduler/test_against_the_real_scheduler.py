@@ -4,16 +4,16 @@ import msgspec
 
 from rescheduler.model.kinds import KIND_BY_NAME
 from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors, Service
 from rescheduler.simulation.cluster.scheduler.scheduler import SimulatedScheduler
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 from rescheduler.simulation.cluster.scheduler.scoring import Scoring
-from rescheduler.simulation.cluster.scheduler.services import Groups, Service
 from testcluster.builders import owner_reference
 from testcluster.client import JsonObject
 from tests.conftest import FreshCluster
-from tests.simulation.cluster.scheduler.random_clusters import Workload, World
+from tests.simulation.cluster.scheduler.random_clusters import RandomCluster, RandomWorkload
 from tests.simulation.cluster.scheduler.real_scheduler import RealScheduler, refusal
-from tests.simulation.cluster.scheduler.score_clusters import waiting
+from tests.simulation.cluster.scheduler.scheduler_setup import template_and_feasible_nodes
 
 SIZES = (8, 11, 14, 18, 24, 32, 45, 60)
 PODS_PER_WORLD = 125
@@ -22,7 +22,7 @@ PODS_PER_WORLD = 125
 class Comparison:
     """One world in both schedulers; the real one leads, and ours follows."""
 
-    def __init__(self, real: RealScheduler, world: World) -> None:
+    def __init__(self, real: RealScheduler, world: RandomCluster) -> None:
         self._real = real
         self._world = world
         self._tables = ClusterTables()
@@ -73,9 +73,9 @@ class Comparison:
     def _scores(self, key: str) -> dict[str, int]:
         """The score of each node that would take a pod, as ours has it."""
         self._cluster.catch_up()
-        template, nodes = waiting(self._cluster, self._tables, key)
-        scoring = Scoring(self._cluster, Groups(self._tables, self._ours.services))
-        names = [self._cluster.judge.snapshot.nodes.names[node] for node in nodes.tolist()]
+        template, nodes = template_and_feasible_nodes(self._cluster, self._tables, key)
+        scoring = Scoring(self._cluster, DefaultSelectors(self._tables, self._ours.services))
+        names = [self._cluster.checker.snapshot.nodes.names[node] for node in nodes.tolist()]
         scores = scoring.total(template, nodes) if names else nodes
         return dict(zip(names, scores.tolist(), strict=True))
 
@@ -101,7 +101,7 @@ class Comparison:
             "spec": workload.spec,
         }
 
-    def _owners(self, workload: Workload) -> list[JsonObject]:
+    def _owners(self, workload: RandomWorkload) -> list[JsonObject]:
         if workload.owner is None:
             return []
         uid = self._uid_of[f"{workload.owner['kind']}/{workload.namespace}/{workload.name}"]
@@ -130,7 +130,7 @@ def test_pods_go_where_kube_scheduler_puts_them(fresh_cluster: FreshCluster) -> 
     real = RealScheduler(fresh_cluster(controllers=False, kwok=False))
     comparisons = []
     for number, nodes in enumerate(SIZES):
-        comparison = Comparison(real, World(number, nodes))
+        comparison = Comparison(real, RandomCluster(number, nodes))
         comparison.run(PODS_PER_WORLD)
         comparisons.append(comparison)
     real.close()

@@ -5,31 +5,31 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 from rescheduler.simulation.cluster.scheduler.scoring import Scoring
-from rescheduler.simulation.cluster.scheduler.services import Groups
 from testcluster.builders import node, pod
 from testcluster.client import JsonObject
-from tests.simulation.cluster.scheduler.random_clusters import World
-from tests.simulation.cluster.scheduler.score_clusters import Scene
+from tests.simulation.cluster.scheduler.random_clusters import RandomCluster
+from tests.simulation.cluster.scheduler.scheduler_setup import SchedulerSetup
 
 STEPS = 80
 
 
-class Story:
+class ChangingCluster:
     """A world in which things happen, and two who look at it: one all the time, one just now."""
 
     def __init__(self, number: int, nodes: int) -> None:
-        self.world = World(number, nodes)
+        self.world = RandomCluster(number, nodes)
         self.random = self.world.random
-        self.scene = Scene(*self.world.objects())
+        self.scene = SchedulerSetup(*self.world.objects())
         self.pods: dict[str, JsonObject] = {}
         self.made = 0
         self.following = SchedulerCache(self.scene.tables)
         self.scoring = self.scoring_of(self.following)
 
     def scoring_of(self, cluster: SchedulerCache) -> Scoring:
-        return Scoring(cluster, Groups(self.scene.tables, self.scene.scheduler.services))
+        return Scoring(cluster, DefaultSelectors(self.scene.tables, self.scene.scheduler.services))
 
     def something_happens(self) -> None:
         happening = self.random.choices(
@@ -112,7 +112,7 @@ class Story:
         row = self.scene.tables.pods.row_of(key)
         assert row is not None
         template = cluster.template_of(row)
-        refusals = cluster.judge.refusals(template)
+        refusals = cluster.checker.refusals(template)
         nodes = np.flatnonzero(refusals == 0)
         points = scoring.points(template, nodes) if len(nodes) else ()
         return refusals.tolist(), {plugin.name: given.tolist() for plugin, given in points}
@@ -120,7 +120,7 @@ class Story:
 
 @pytest.mark.parametrize("number", range(12))
 def test_following_the_tables_is_as_good_as_starting_over(number: int) -> None:
-    story = Story(100 + number, nodes=10)
+    story = ChangingCluster(100 + number, nodes=10)
     for _ in range(STEPS):
         story.something_happens()
         key = story.new_pod(on=None)
@@ -130,7 +130,7 @@ def test_following_the_tables_is_as_good_as_starting_over(number: int) -> None:
 
 
 def test_neither_pods_nor_taints_make_it_start_over() -> None:
-    story = Story(1, nodes=10)
+    story = ChangingCluster(1, nodes=10)
     for _ in range(40):
         story.pods_come()
         story.pod_goes()

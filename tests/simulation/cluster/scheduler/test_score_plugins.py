@@ -3,7 +3,7 @@
 from testcluster.builders import node, pod, replicaset, statefulset
 from testcluster.client import JsonObject
 from tests.simulation.cluster.scheduler.random_clusters import PREFERRED, REQUIRED
-from tests.simulation.cluster.scheduler.score_clusters import Scene, service
+from tests.simulation.cluster.scheduler.scheduler_setup import SchedulerSetup, service
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 NEWCOMER = "shop/new"
@@ -18,7 +18,7 @@ def terminating(item: JsonObject) -> JsonObject:
 
 
 def test_the_emptier_node_gets_more_points_for_room() -> None:
-    scene = Scene(
+    scene = SchedulerSetup(
         node("empty", cpu="4", memory="8Gi"),
         node("used", cpu="8", memory="16Gi"),
         pod("shop/old", on="used", cpu="2", memory="4Gi"),
@@ -29,7 +29,7 @@ def test_the_emptier_node_gets_more_points_for_room() -> None:
 
 
 def test_pods_that_ask_for_nothing_count_for_a_little_room() -> None:
-    scene = Scene(
+    scene = SchedulerSetup(
         node("alone", cpu="1", memory="1000Mi"),
         node("shared", cpu="1", memory="1000Mi"),
         pod("shop/one", on="shared"),
@@ -42,7 +42,7 @@ def test_pods_that_ask_for_nothing_count_for_a_little_room() -> None:
 
 def test_every_container_that_asks_for_nothing_counts() -> None:
     containers = [{"name": name, "image": "none"} for name in "abc"]
-    scene = Scene(
+    scene = SchedulerSetup(
         node("a", cpu="1", memory="1000Mi"),
         node("b", cpu="1", memory="2000Mi"),
         pod(NEWCOMER, containers=containers),
@@ -52,7 +52,7 @@ def test_every_container_that_asks_for_nothing_counts() -> None:
 
 
 def test_a_resource_is_rounded_down_before_the_mean_is_taken() -> None:
-    scene = Scene(
+    scene = SchedulerSetup(
         node("thirds", cpu="3", memory="3Gi"),
         node("other", cpu="3", memory="30Gi"),
         pod(NEWCOMER, cpu="1", memory="1Gi"),
@@ -62,7 +62,7 @@ def test_a_resource_is_rounded_down_before_the_mean_is_taken() -> None:
 
 
 def test_what_makes_a_node_more_even_gets_more_points_for_balance() -> None:
-    scene = Scene(
+    scene = SchedulerSetup(
         node("empty", cpu="4", memory="4Gi"),
         node("uneven", cpu="4", memory="4Gi"),
         pod("shop/old", on="uneven", memory="1Gi"),
@@ -74,12 +74,12 @@ def test_what_makes_a_node_more_even_gets_more_points_for_balance() -> None:
 
 
 def test_balance_is_none_of_the_business_of_pods_that_ask_for_nothing() -> None:
-    scene = Scene(node("a"), node("b"), pod(NEWCOMER))
+    scene = SchedulerSetup(node("a"), node("b"), pod(NEWCOMER))
     assert "NodeResourcesBalancedAllocation" not in scene.points(NEWCOMER)
 
 
 def test_a_finished_pod_takes_up_no_room() -> None:
-    scene = Scene(
+    scene = SchedulerSetup(
         node("a", cpu="4", memory="4Gi"),
         node("b", cpu="4", memory="4Gi"),
         pod("shop/done", on="a", cpu="2", memory="2Gi", phase="Succeeded"),
@@ -97,13 +97,13 @@ def tainted(name: str, *keys: str) -> JsonObject:
 
 
 def test_points_fall_with_every_soft_taint_that_is_not_tolerated() -> None:
-    scene = Scene(tainted("a"), tainted("b", "x"), tainted("c", "x", "y"), pod(NEWCOMER))
+    scene = SchedulerSetup(tainted("a"), tainted("b", "x"), tainted("c", "x", "y"), pod(NEWCOMER))
     assert scene.points(NEWCOMER)["TaintToleration"] == {"a": 100, "b": 50, "c": 0}
 
 
 def test_a_soft_taint_that_is_tolerated_costs_nothing() -> None:
     tolerations = [{"key": "x", "operator": "Exists", "effect": "PreferNoSchedule"}]
-    scene = Scene(
+    scene = SchedulerSetup(
         tainted("a"),
         tainted("b", "x"),
         tainted("c", "x", "y"),
@@ -118,7 +118,7 @@ def test_preferred_terms_count_by_weight_as_a_share_of_the_best_node() -> None:
         return {"weight": weight, "preference": {"matchExpressions": [expression]}}
 
     wishes = [liked(30, "disk", "ssd"), liked(10, ZONE, "a")]
-    scene = Scene(
+    scene = SchedulerSetup(
         node("both", zone="a", labels={"disk": "ssd"}),
         node("disk", zone="b", labels={"disk": "ssd"}),
         node("neither", zone="b"),
@@ -142,7 +142,7 @@ The points are 100 x (9 + 6 - these) / 9.
 
 def test_replicas_are_spread_over_nodes_and_zones_by_default() -> None:
     owner = replicaset("shop/cart", labels=APP)
-    scene = Scene(
+    scene = SchedulerSetup(
         *THREE_NODES,
         owner,
         pod("shop/old", on="a", labels=APP, owner=owner),
@@ -153,7 +153,7 @@ def test_replicas_are_spread_over_nodes_and_zones_by_default() -> None:
 
 def test_stateful_pods_are_spread_by_default() -> None:
     owner = statefulset("shop/cart", labels=APP)
-    scene = Scene(
+    scene = SchedulerSetup(
         *THREE_NODES,
         owner,
         pod("shop/cart-0", on="a", labels=APP, owner=owner),
@@ -163,7 +163,7 @@ def test_stateful_pods_are_spread_by_default() -> None:
 
 
 def test_pods_of_a_service_are_spread_by_default() -> None:
-    scene = Scene(
+    scene = SchedulerSetup(
         *THREE_NODES,
         service("shop/cart", APP),
         pod("shop/old", on="a", labels=APP),
@@ -173,12 +173,12 @@ def test_pods_of_a_service_are_spread_by_default() -> None:
 
 
 def test_pods_that_nothing_selects_are_not_spread() -> None:
-    scene = Scene(*THREE_NODES, service("other/cart", APP), pod(NEWCOMER, labels=APP))
+    scene = SchedulerSetup(*THREE_NODES, service("other/cart", APP), pod(NEWCOMER, labels=APP))
     assert "PodTopologySpread" not in scene.points(NEWCOMER)
 
 
 def test_only_pods_of_the_same_namespace_that_stay_count_for_the_spread() -> None:
-    scene = Scene(
+    scene = SchedulerSetup(
         *THREE_NODES,
         service("shop/cart", APP),
         pod("other/old", on="a", labels=APP),
@@ -189,7 +189,7 @@ def test_only_pods_of_the_same_namespace_that_stay_count_for_the_spread() -> Non
 
 
 def test_nodes_without_a_zone_are_spread_over_by_name_alone() -> None:
-    scene = Scene(
+    scene = SchedulerSetup(
         node("a", zone="1"),
         node("b"),
         service("shop/cart", APP),
@@ -212,7 +212,7 @@ def soft(key: str, **more: object) -> JsonObject:
 
 
 def test_with_a_constraint_of_its_own_a_node_without_the_label_gets_nothing() -> None:
-    scene = Scene(
+    scene = SchedulerSetup(
         node("a", zone="1"),
         node("b", zone="2"),
         node("c"),
@@ -225,7 +225,7 @@ def test_with_a_constraint_of_its_own_a_node_without_the_label_gets_nothing() ->
 
 def test_constraints_that_must_hold_are_no_wishes() -> None:
     hard = soft(ZONE, whenUnsatisfiable="DoNotSchedule")
-    scene = Scene(
+    scene = SchedulerSetup(
         *THREE_NODES,
         service("shop/cart", APP),
         pod(NEWCOMER, labels=APP, topologySpreadConstraints=[hard]),
@@ -234,7 +234,7 @@ def test_constraints_that_must_hold_are_no_wishes() -> None:
 
 
 def test_pods_on_nodes_that_the_pod_may_not_use_do_not_count_for_zones() -> None:
-    scene = Scene(
+    scene = SchedulerSetup(
         node("a", zone="1"),
         node("shut", zone="1", labels={"team": "other"}),
         node("b", zone="2"),
@@ -266,7 +266,7 @@ def wish(weight: int, key: str, app: str, **more: object) -> JsonObject:
 
 
 def test_liked_company_gives_points_to_its_whole_domain() -> None:
-    scene = Scene(
+    scene = SchedulerSetup(
         *THREE_NODES,
         pod("shop/db", on="a", labels={"app": "db"}),
         pod(NEWCOMER, affinity={"podAffinity": wish(10, ZONE, "db")}),
@@ -275,7 +275,7 @@ def test_liked_company_gives_points_to_its_whole_domain() -> None:
 
 
 def test_what_placed_pods_say_of_the_newcomer_counts_as_much() -> None:
-    scene = Scene(
+    scene = SchedulerSetup(
         *THREE_NODES,
         pod(
             "shop/db",
@@ -291,7 +291,7 @@ def test_what_placed_pods_say_of_the_newcomer_counts_as_much() -> None:
 
 def test_the_need_of_a_placed_pod_counts_for_one() -> None:
     need = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}
-    scene = Scene(
+    scene = SchedulerSetup(
         *THREE_NODES,
         pod(
             "shop/web", on="a", labels={"app": "web"}, affinity={"podAffinity": {REQUIRED: [need]}}
@@ -305,10 +305,10 @@ def test_the_need_of_a_placed_pod_counts_for_one() -> None:
 
 def test_a_wish_means_its_own_namespace_unless_it_names_others() -> None:
     elsewhere = pod("bank/db", on="a", labels={"app": "db"})
-    here = Scene(
+    here = SchedulerSetup(
         *THREE_NODES, elsewhere, pod(NEWCOMER, affinity={"podAffinity": wish(1, HOST, "db")})
     )
-    there = Scene(
+    there = SchedulerSetup(
         *THREE_NODES,
         elsewhere,
         pod(NEWCOMER, affinity={"podAffinity": wish(1, HOST, "db", namespaces=["bank"])}),
@@ -318,7 +318,7 @@ def test_a_wish_means_its_own_namespace_unless_it_names_others() -> None:
 
 
 def test_pods_that_are_being_deleted_are_company_still() -> None:
-    scene = Scene(
+    scene = SchedulerSetup(
         *THREE_NODES,
         terminating(pod("shop/db", on="a", labels={"app": "db"})),
         pod(NEWCOMER, affinity={"podAffinity": wish(10, HOST, "db")}),

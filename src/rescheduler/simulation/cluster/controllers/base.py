@@ -11,7 +11,7 @@ from rescheduler.simulation.cluster.json_objects import Json, is_deleting
 from rescheduler.simulation.cluster.object_store import ObjectChange, ObjectStore
 from rescheduler.simulation.cluster.registry import Registry
 from rescheduler.simulation.cluster.timings import Timings
-from rescheduler.simulation.simulated_time import Clock
+from rescheduler.simulation.simulated_time import SimulatedClock
 
 RETRY_SECONDS = 1.0
 
@@ -23,7 +23,7 @@ class ControllerContext:
     store: ObjectStore
     indexes: Indexes
     registry: Registry
-    clock: Clock
+    clock: SimulatedClock
     timings: Timings
     chance: Random
 
@@ -31,28 +31,28 @@ class ControllerContext:
 class Controller(ABC):
     """Looks at keys, each once however often it was asked for."""
 
-    def __init__(self, around: ControllerContext) -> None:
-        self.around = around
-        self.store = around.store
-        self.indexes = around.indexes
-        self.registry = around.registry
-        self.clock = around.clock
+    def __init__(self, context: ControllerContext) -> None:
+        self.context = context
+        self.store = context.store
+        self.indexes = context.indexes
+        self.registry = context.registry
+        self.clock = context.clock
         self._wanted: dict[str, None] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._awaited: asyncio.TimerHandle | None = None
         self._runs = False
 
     @abstractmethod
-    def watches(self) -> None:
+    def start_watching(self) -> None:
         """Listen to what it is about, and ask for what is there already."""
 
     @abstractmethod
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         """Bring one object closer to what is wanted of it."""
 
     def pod_changed(self, owner: str, change: ObjectChange) -> None:
         """A pod of one of its objects changed, came or went."""
-        self.want(owner)
+        self.enqueue(owner)
 
     def orphan_changed(self, pod: Json) -> None:
         """A pod without a controller changed or came. Most controllers do not mind."""
@@ -61,7 +61,7 @@ class Controller(ABC):
     def start(self) -> None:
         """Begin."""
         self._runs = True
-        self.watches()
+        self.start_watching()
 
     def stop(self) -> None:
         """Look at nothing more."""
@@ -71,16 +71,16 @@ class Controller(ABC):
                 timer.cancel()
         self._timers.clear()
 
-    def want(self, key: str) -> None:
+    def enqueue(self, key: str) -> None:
         """Ask for a key to be looked at soon."""
         if not self._runs:
             return
         self._wanted[key] = None
         if self._awaited is None:
             loop = asyncio.get_running_loop()
-            self._awaited = loop.call_later(self.around.timings.reaction, self._work)
+            self._awaited = loop.call_later(self.context.timings.reaction, self._work)
 
-    def want_after(self, key: str, seconds: float) -> None:
+    def enqueue_after(self, key: str, seconds: float) -> None:
         """Ask for it later; the earlier of two wishes counts."""
         loop = asyncio.get_running_loop()
         timer = self._timers.get(key)
@@ -98,27 +98,27 @@ class Controller(ABC):
 
     def _ring(self, key: str) -> None:
         self._timers.pop(key, None)
-        self.want(key)
+        self.enqueue(key)
 
     def _work(self) -> None:
         wanted, self._wanted, self._awaited = self._wanted, {}, None
         for key in wanted:
             try:
-                self.look_at(key)
+                self.reconcile(key)
             except (Conflict, NotFound):
-                self.want_after(key, RETRY_SECONDS)
+                self.enqueue_after(key, RETRY_SECONDS)
 
-    def follow(self, kind: str, *, with_status: bool = False) -> None:
+    def watch(self, kind: str, *, with_status: bool = False) -> None:
         """Look at objects of a kind whenever they change, and at all that are there.
 
         Most need not look again at what they have themselves just written as a status.
         """
         self.store.listen(kind, self._changed if with_status else self._changed_but_for_status)
         for key in self.store.all(kind):
-            self.want(key)
+            self.enqueue(key)
 
     def _changed(self, change: ObjectChange) -> None:
-        self.want(change.key)
+        self.enqueue(change.key)
 
     def _changed_but_for_status(self, change: ObjectChange) -> None:
         old, new = change.old, change.new
@@ -129,7 +129,7 @@ class Controller(ABC):
             and is_deleting(old) == is_deleting(new)
         )
         if not is_same:
-            self.want(change.key)
+            self.enqueue(change.key)
 
 
 def replicas_of(workload: Json) -> int:

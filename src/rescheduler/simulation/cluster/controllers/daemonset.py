@@ -15,7 +15,7 @@ from rescheduler.simulation.cluster.json_objects import (
     controller_of,
     is_active,
     is_deleting,
-    is_over,
+    is_finished,
     is_ready,
     key_of,
     labels_of,
@@ -23,7 +23,7 @@ from rescheduler.simulation.cluster.json_objects import (
     uid_of,
 )
 from rescheduler.simulation.cluster.object_store import ObjectChange
-from rescheduler.simulation.cluster.pod_admission import completed_pod_spec
+from rescheduler.simulation.cluster.pod_admission import with_pod_defaults
 from rescheduler.simulation.cluster.resources import BY_NAME
 
 PODS = BY_NAME["Pod"]
@@ -42,28 +42,28 @@ TOLERATED = [
 ]
 
 
-class DaemonSets(Controller):
+class DaemonSetController(Controller):
     """Keeps one pod of each set on each node that it fits."""
 
-    def __init__(self, around: ControllerContext) -> None:
-        super().__init__(around)
-        self._revisions = Revisions(around)
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._revisions = Revisions(context)
 
-    def watches(self) -> None:
+    def start_watching(self) -> None:
         self.store.listen("DaemonSet", self._set_changed)
         self.store.listen("Node", self._node_changed)
         for key in list(self.store.all("DaemonSet")):
-            self._want_everywhere(key)
+            self._enqueue_everywhere(key)
 
-    def _want_everywhere(self, key: str) -> None:
-        self.want(key)
+    def _enqueue_everywhere(self, key: str) -> None:
+        self.enqueue(key)
         for node in self.store.all("Node"):
-            self.want(f"{key}/{node}")
+            self.enqueue(f"{key}/{node}")
 
     def _set_changed(self, change: ObjectChange) -> None:
         old, new = change.old, change.new
         if new is not None and (old is None or old["spec"] is not new["spec"]):
-            self._want_everywhere(change.key)
+            self._enqueue_everywhere(change.key)
 
     def _node_changed(self, change: ObjectChange) -> None:
         old, new = change.old, change.new
@@ -75,15 +75,15 @@ class DaemonSets(Controller):
         )
         if not is_same:
             for key in self.store.all("DaemonSet"):
-                self.want(f"{key}/{change.key}")
+                self.enqueue(f"{key}/{change.key}")
 
     def pod_changed(self, owner: str, change: ObjectChange) -> None:
-        self.want(owner)
+        self.enqueue(owner)
         pod = change.new or change.old
         if pod is not None and (node := node_meant_by(pod)):
-            self.want(f"{owner}/{node}")
+            self.enqueue(f"{owner}/{node}")
 
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         namespace, name, *rest = key.split("/")
         owner = self.store.get("DaemonSet", f"{namespace}/{name}")
         if owner is None or is_deleting(owner):
@@ -100,14 +100,14 @@ class DaemonSets(Controller):
         found = self.store.get("Node", node)
         pods = self._pods_for(owner, node)
         for pod in pods:
-            if is_over(pod) and not is_deleting(pod):
+            if is_finished(pod) and not is_deleting(pod):
                 self.registry.delete(PODS, key_of(pod))
         active = [pod for pod in pods if is_active(pod)]
         if found is None or not takes(found, owner):
             for pod in active:
                 self.registry.delete(PODS, key_of(pod))
         elif not pods and owner["spec"].get("template"):
-            self._make_pod(owner, node)
+            self._create_pod(owner, node)
 
     def _pods_for(self, owner: Json, node: str) -> list[Json]:
         """Its pods that are on a node, or wait to be."""
@@ -116,7 +116,7 @@ class DaemonSets(Controller):
         pods = [pod for pod in self.indexes.pods(near) if is_controlled_by(pod, uid)]
         return [pod for pod in pods if node_meant_by(pod) == node]
 
-    def _make_pod(self, owner: Json, node: str) -> None:
+    def _create_pod(self, owner: Json, node: str) -> None:
         template = owner["spec"]["template"]
         labels = {**(template.get("metadata", {}).get("labels") or {})}
         labels[REVISION] = self._revisions.word(owner)
@@ -127,7 +127,7 @@ class DaemonSets(Controller):
             "ownerReferences": [reference_to(owner)],
         }
         spec = kept_for(node, with_tolerations(template["spec"]))
-        body = {"metadata": metadata, "spec": completed_pod_spec(spec, self.store)}
+        body = {"metadata": metadata, "spec": with_pod_defaults(spec, self.store)}
         self.registry.create(PODS, owner["metadata"]["namespace"], body)
 
     # ------------------------------------------------------------ all of them

@@ -16,10 +16,10 @@ from rescheduler.simulation.cluster.json_objects import (
     condition,
     controller_of,
     is_deleting,
-    is_over,
+    is_finished,
     key_of,
     reference_to,
-    scaled,
+    scaled_value,
     uid_of,
     with_conditions,
 )
@@ -35,7 +35,7 @@ DEFAULT_PERCENT = "25%"
 
 
 @dataclass
-class Versions:
+class OwnedReplicaSets:
     """The ReplicaSets of a Deployment: that of its template, if there is one, and the others."""
 
     new: Json | None
@@ -47,11 +47,11 @@ class Versions:
         return [*self.old, self.new] if self.new is not None else self.old
 
 
-class Deployments(Controller):
+class DeploymentController(Controller):
     """Rolls out, scales, and tells how far it is."""
 
-    def watches(self) -> None:
-        self.follow("Deployment")
+    def start_watching(self) -> None:
+        self.watch("Deployment")
         self.store.listen("ReplicaSet", self._replica_set_changed)
         self.store.listen("Pod", self._pod_changed)
 
@@ -59,7 +59,7 @@ class Deployments(Controller):
         for each in (change.old, change.new):
             owner = controller_of(each) if each is not None else None
             if owner is not None and owner["kind"] == "Deployment":
-                self.want(f"{change.key.partition('/')[0]}/{owner['name']}")
+                self.enqueue(f"{change.key.partition('/')[0]}/{owner['name']}")
 
     def _pod_changed(self, change: ObjectChange) -> None:
         """Of pods, only that the last of them is gone is news: one that recreates waits for it."""
@@ -71,9 +71,9 @@ class Deployments(Controller):
             found = self.store.get("ReplicaSet", f"{namespace}/{owner['name']}")
             above = controller_of(found) if found is not None else None
             if above is not None:
-                self.want(f"{namespace}/{above['name']}")
+                self.enqueue(f"{namespace}/{above['name']}")
 
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         deployment = self.store.get("Deployment", key)
         if deployment is None:
             return
@@ -81,7 +81,7 @@ class Deployments(Controller):
             self._advance(deployment, self._versions(deployment))
         self._write_status(deployment)
 
-    def _advance(self, deployment: Json, versions: Versions) -> None:
+    def _advance(self, deployment: Json, versions: OwnedReplicaSets) -> None:
         if deployment["spec"].get("paused") or self._is_being_scaled(deployment, versions):
             self._scale_all(deployment, versions)
         elif strategy_of(deployment) == "Recreate":
@@ -91,16 +91,16 @@ class Deployments(Controller):
 
     # ------------------------------------------------------------ versions
 
-    def _versions(self, deployment: Json) -> Versions:
+    def _versions(self, deployment: Json) -> OwnedReplicaSets:
         sets = self.store.all("ReplicaSet")
         owned = [sets[key] for key in self.indexes.owned["ReplicaSet"].keys(uid_of(deployment))]
         owned.sort(key=age)
         template = deployment["spec"].get("template")
         same = (each for each in owned if without_hash(each["spec"].get("template")) == template)
         new = next(same, None)
-        return Versions(new, [each for each in owned if each is not new])
+        return OwnedReplicaSets(new, [each for each in owned if each is not new])
 
-    def _make_new(self, deployment: Json, versions: Versions) -> Json:
+    def _create_new(self, deployment: Json, versions: OwnedReplicaSets) -> Json:
         """The ReplicaSet of a template that has none yet."""
         template = deployment["spec"]["template"]
         word = hash_of(template)
@@ -129,10 +129,10 @@ class Deployments(Controller):
 
     # ------------------------------------------------------------ rolling out
 
-    def _roll(self, deployment: Json, versions: Versions) -> None:
+    def _roll(self, deployment: Json, versions: OwnedReplicaSets) -> None:
         if versions.new is None:
             if deployment["spec"].get("template") is not None:
-                self._make_new(deployment, versions)
+                self._create_new(deployment, versions)
             return
         have, wanted = replicas_of(versions.new), replicas_of(deployment)
         if have > wanted:
@@ -145,7 +145,7 @@ class Deployments(Controller):
         if not self._scale_down_old(deployment, versions):
             self._clean_up(deployment, versions)
 
-    def _room_for_new(self, deployment: Json, versions: Versions, have: int) -> int:
+    def _room_for_new(self, deployment: Json, versions: OwnedReplicaSets, have: int) -> int:
         """How many pods the new version may have now."""
         wanted = replicas_of(deployment)
         if strategy_of(deployment) == "Recreate":
@@ -153,7 +153,7 @@ class Deployments(Controller):
         room = wanted + surge_of(deployment) - total(versions.all)
         return have + max(0, min(room, wanted - have))
 
-    def _scale_down_old(self, deployment: Json, versions: Versions) -> bool:
+    def _scale_down_old(self, deployment: Json, versions: OwnedReplicaSets) -> bool:
         """Take away pods of old versions: those that do not serve first, then as many as may be."""
         assert versions.new is not None
         old = [each for each in versions.old if replicas_of(each)]
@@ -179,21 +179,21 @@ class Deployments(Controller):
             self._scale(deployment, each, sizes[key_of(each)])
         return any(sizes[key_of(each)] != replicas_of(each) for each in old)
 
-    def _recreate(self, deployment: Json, versions: Versions) -> None:
+    def _recreate(self, deployment: Json, versions: OwnedReplicaSets) -> None:
         old = [each for each in versions.old if replicas_of(each)]
         for each in old:
             self._scale(deployment, each, 0)
         if old or any(self._still_runs(each) for each in versions.old):
             return
-        new = versions.new or self._make_new(deployment, versions)
+        new = versions.new or self._create_new(deployment, versions)
         self._scale(deployment, new, replicas_of(deployment))
         self._clean_up(deployment, versions)
 
     def _still_runs(self, version: Json) -> bool:
         pods = self.indexes.pods_owned_by(uid_of(version))
-        return bool(version["status"].get("replicas")) or not all(map(is_over, pods))
+        return bool(version["status"].get("replicas")) or not all(map(is_finished, pods))
 
-    def _clean_up(self, deployment: Json, versions: Versions) -> None:
+    def _clean_up(self, deployment: Json, versions: OwnedReplicaSets) -> None:
         """Forget the oldest versions."""
         limit = deployment["spec"].get("revisionHistoryLimit", KEPT_REVISIONS)
         for each in versions.old[: max(0, len(versions.old) - limit)]:
@@ -202,12 +202,12 @@ class Deployments(Controller):
 
     # ------------------------------------------------------------ scaling
 
-    def _is_being_scaled(self, deployment: Json, versions: Versions) -> bool:
+    def _is_being_scaled(self, deployment: Json, versions: OwnedReplicaSets) -> bool:
         wanted = str(replicas_of(deployment))
         noted = [annotations_of(each).get(DESIRED) for each in versions.all if replicas_of(each)]
         return any(each is not None and each != wanted for each in noted)
 
-    def _scale_all(self, deployment: Json, versions: Versions) -> None:
+    def _scale_all(self, deployment: Json, versions: OwnedReplicaSets) -> None:
         active = [each for each in versions.all if replicas_of(each)]
         if len(active) < 2:
             latest = [versions.new] if versions.new is not None else versions.old[-1:]
@@ -297,7 +297,7 @@ def surge_of(deployment: Json) -> int:
         return 0
     rolling = deployment["spec"].get("strategy", {}).get("rollingUpdate") or {}
     asked = rolling.get("maxSurge", DEFAULT_PERCENT)
-    return scaled(asked, replicas_of(deployment), round_up=True)
+    return scaled_value(asked, replicas_of(deployment), round_up=True)
 
 
 def unavailable_of(deployment: Json) -> int:
@@ -306,7 +306,7 @@ def unavailable_of(deployment: Json) -> int:
     if strategy_of(deployment) == "Recreate" or not wanted:
         return 0
     rolling = deployment["spec"].get("strategy", {}).get("rollingUpdate") or {}
-    asked = scaled(rolling.get("maxUnavailable", DEFAULT_PERCENT), wanted, round_up=False)
+    asked = scaled_value(rolling.get("maxUnavailable", DEFAULT_PERCENT), wanted, round_up=False)
     if not asked and not surge_of(deployment):
         return 1
     return min(asked, wanted)

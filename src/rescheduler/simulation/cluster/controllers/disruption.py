@@ -15,11 +15,11 @@ from rescheduler.simulation.cluster.json_objects import (
     is_deleting,
     key_of,
     labels_of,
-    moment_of,
-    scaled,
+    parse_time,
+    scaled_value,
 )
 from rescheduler.simulation.cluster.object_store import ObjectChange
-from rescheduler.simulation.cluster.pod_counts import Group
+from rescheduler.simulation.cluster.pod_counts import PodGroup
 
 # A pod that was to be evicted and is still there by then was not evicted.
 EVICTED_WITHIN = timedelta(minutes=2)
@@ -31,16 +31,16 @@ class Unscalable(Exception):
     """A pod's controller has no number of pods that it wants."""
 
 
-class Budgets(Controller):
+class DisruptionController(Controller):
     """Counts healthy pods. Of two budgets for a pod only one hears of its changes, as is real."""
 
-    def __init__(self, around: ControllerContext) -> None:
-        super().__init__(around)
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
         self._known: dict[str, dict[frozenset[tuple[str, str]], str]] = {}
 
-    def watches(self) -> None:
+    def start_watching(self) -> None:
         self.store.listen("PodDisruptionBudget", self._budget_changed)
-        self.follow("PodDisruptionBudget", with_status=True)
+        self.watch("PodDisruptionBudget", with_status=True)
         self.store.listen("Pod", self._pod_changed)
 
     # ------------------------------------------------------------ who hears of a pod
@@ -53,14 +53,14 @@ class Budgets(Controller):
     def _pod_changed(self, change: ObjectChange) -> None:
         old, new = change.old, change.new
         if old is not None and (new is None or labels_of(old) != labels_of(new)):
-            self._want_for(old)
+            self._enqueue_for(old)
         if new is not None:
-            self._want_for(new)
+            self._enqueue_for(new)
 
-    def _want_for(self, pod: Json) -> None:
+    def _enqueue_for(self, pod: Json) -> None:
         budget = self._first_for(pod["metadata"]["namespace"], labels_of(pod))
         if budget:
-            self.want(budget)
+            self.enqueue(budget)
 
     def _first_for(self, namespace: str, labels: Mapping[str, str]) -> str:
         """The one budget that hears of pods with such labels; nothing if there is none."""
@@ -82,7 +82,7 @@ class Budgets(Controller):
 
     # ------------------------------------------------------------ one budget
 
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         budget = self.store.get("PodDisruptionBudget", key)
         if budget is None:
             return
@@ -90,7 +90,9 @@ class Budgets(Controller):
         namespace = budget["metadata"]["namespace"]
         groups = []
         if selector is not None:
-            groups = self.indexes.census.selected(namespace, self.registry.selectors.of(selector))
+            groups = self.indexes.pod_counts.selected(
+                namespace, self.registry.selectors.of(selector)
+            )
         try:
             expected, desired = self._expected(budget, groups)
         except Unscalable:
@@ -101,11 +103,13 @@ class Budgets(Controller):
             return
         self._write(budget, groups, expected, desired)
 
-    def _write(self, budget: Json, groups: list[Group], expected: int, desired: int) -> None:
+    def _write(self, budget: Json, groups: list[PodGroup], expected: int, desired: int) -> None:
         disrupted = self._disrupted(budget)
         namespace = budget["metadata"]["namespace"]
         healthy = sum(group.healthy for group in groups)
-        healthy -= sum(self.indexes.census.is_healthy(f"{namespace}/{name}") for name in disrupted)
+        healthy -= sum(
+            self.indexes.pod_counts.is_healthy(f"{namespace}/{name}") for name in disrupted
+        )
         status = {
             "currentHealthy": healthy,
             "desiredHealthy": desired,
@@ -125,27 +129,27 @@ class Budgets(Controller):
         namespace = budget["metadata"]["namespace"]
         pods = {name: self.store.get("Pod", f"{namespace}/{name}") for name in noted}
         there = [name for name, pod in pods.items() if pod is not None and not is_deleting(pod)]
-        ends = {name: moment_of(noted[name]) + EVICTED_WITHIN for name in there}
+        ends = {name: parse_time(noted[name]) + EVICTED_WITHIN for name in there}
         now = self.clock.now()
         kept = {name: noted[name] for name in there if ends[name] >= now}
         if kept:
             left = min(ends[name] for name in kept) - now
-            self.want_after(key_of(budget), left.total_seconds() + 1)
+            self.enqueue_after(key_of(budget), left.total_seconds() + 1)
         return kept
 
-    def _expected(self, budget: Json, groups: list[Group]) -> tuple[int, int]:
+    def _expected(self, budget: Json, groups: list[PodGroup]) -> tuple[int, int]:
         """How many pods there should be, and how many of them have to be healthy."""
         spec = budget["spec"]
         if (most := spec.get("maxUnavailable")) is not None:
             expected = self._scale(groups)
-            return expected, max(0, expected - scaled(most, expected, round_up=True))
+            return expected, max(0, expected - scaled_value(most, expected, round_up=True))
         least = spec.get("minAvailable", 0)
         if isinstance(least, int):
             return sum(len(group.pods) for group in groups), least
         expected = self._scale(groups)
-        return expected, scaled(least, expected, round_up=True)
+        return expected, scaled_value(least, expected, round_up=True)
 
-    def _scale(self, groups: list[Group]) -> int:
+    def _scale(self, groups: list[PodGroup]) -> int:
         """How many pods their controllers want together."""
         scales: dict[str, int] = {}
         for group in groups:

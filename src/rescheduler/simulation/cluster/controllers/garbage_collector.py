@@ -11,20 +11,20 @@ OWNERS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "D
 class GarbageCollector(Controller):
     """Deletes what owners and namespaces leave behind. Its keys are uids and namespaces."""
 
-    def watches(self) -> None:
+    def start_watching(self) -> None:
         for kind in OWNERS:
             self.store.listen(kind, self._owner_changed)
         self.store.listen("Namespace", self._namespace_changed)
 
     def _owner_changed(self, change: ObjectChange) -> None:
         if change.new is None and change.old is not None:
-            self.want(change.old["metadata"]["uid"])
+            self.enqueue(change.old["metadata"]["uid"])
 
     def _namespace_changed(self, change: ObjectChange) -> None:
         if change.new is None:
-            self.want(f"namespace/{change.key}")
+            self.enqueue(f"namespace/{change.key}")
 
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         kind, _, namespace = key.partition("/")
         if namespace and kind == "namespace":
             self._empty(namespace)

@@ -12,26 +12,26 @@ from rescheduler.simulation.cluster.json_objects import (
     is_deleting,
     is_ready,
     key_of,
-    moment_of,
+    parse_time,
     phase_of,
     reference_to,
     uid_of,
     with_conditions,
 )
-from rescheduler.simulation.cluster.pod_admission import completed_pod_spec
+from rescheduler.simulation.cluster.pod_admission import with_pod_defaults
 from rescheduler.simulation.cluster.resources import BY_NAME
 
 PODS, JOBS = BY_NAME["Pod"], BY_NAME["Job"]
 JOB_NAME = "batch.kubernetes.io/job-name"
 
 
-class Jobs(Controller):
+class JobController(Controller):
     """Keeps as many pods running as there is work left. A pod that failed is made again."""
 
-    def watches(self) -> None:
-        self.follow("Job", with_status=True)
+    def start_watching(self) -> None:
+        self.watch("Job", with_status=True)
 
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         job = self.store.get("Job", key)
         if job is None or is_deleting(job):
             return
@@ -44,7 +44,7 @@ class Jobs(Controller):
         wanted = self._to_run(job, succeeded, len(active))
         if job["spec"].get("template"):
             for _ in range(wanted - len(active)):
-                self._make_pod(job)
+                self._create_pod(job)
             for pod in active[: max(0, len(active) - wanted)]:
                 self.registry.delete(PODS, key_of(pod))
         self._write_status(job, pods, succeeded)
@@ -61,7 +61,7 @@ class Jobs(Controller):
             return active if succeeded else at_once
         return max(0, min(at_once, int(completions) - succeeded))
 
-    def _make_pod(self, job: Json) -> None:
+    def _create_pod(self, job: Json) -> None:
         template = job["spec"]["template"]
         own = template.get("metadata") or {}
         name = job["metadata"]["name"]
@@ -73,7 +73,7 @@ class Jobs(Controller):
             "ownerReferences": [reference_to(job)],
         }
         spec = {"restartPolicy": "Never", **template["spec"]}
-        body = {"metadata": metadata, "spec": completed_pod_spec(spec, self.store)}
+        body = {"metadata": metadata, "spec": with_pod_defaults(spec, self.store)}
         self.registry.create(PODS, job["metadata"]["namespace"], body)
 
     def _write_status(self, job: Json, pods: list[Json], succeeded: int) -> None:
@@ -99,9 +99,9 @@ class Jobs(Controller):
         seconds = job["spec"].get("ttlSecondsAfterFinished")
         if seconds is None:
             return
-        ends = moment_of(job["status"]["completionTime"]) + timedelta(seconds=seconds)
+        ends = parse_time(job["status"]["completionTime"]) + timedelta(seconds=seconds)
         left = (ends - self.clock.now()).total_seconds()
         if left > 0:
-            self.want_after(key_of(job), left)
+            self.enqueue_after(key_of(job), left)
         else:
             self.registry.delete(JOBS, key_of(job))

@@ -7,9 +7,9 @@ from rescheduler.simulation.cluster.json_objects import (
     annotations_of,
     condition,
     is_deleting,
-    is_over,
+    is_finished,
     is_ready,
-    moment_of,
+    parse_time,
     with_conditions,
 )
 from rescheduler.simulation.cluster.object_store import ObjectChange
@@ -21,17 +21,17 @@ PODS = BY_NAME["Pod"]
 class Kubelets(Controller):
     """All nodes' kubelets. A node that is not Ready does nothing until it is again."""
 
-    def __init__(self, around: ControllerContext) -> None:
-        super().__init__(around)
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
         self.hanging: set[str] = set()
         """Nodes that do nothing any more, although they seem well."""
         self._due: dict[str, tuple[str, str, float]] = {}
 
-    def watches(self) -> None:
+    def start_watching(self) -> None:
         self.store.listen("Pod", self._pod_changed)
         self.store.listen("Node", self._node_changed)
         for key in list(self.store.all("Pod")):
-            self.want(key)
+            self.enqueue(key)
 
     def _pod_changed(self, change: ObjectChange) -> None:
         pod = change.new
@@ -51,9 +51,9 @@ class Kubelets(Controller):
         is_back = change.new is not None and is_ready(change.new)
         if is_back and (change.old is None or not is_ready(change.old)):
             for key in self.indexes.pods_on.keys(change.key):
-                self.want(key)
+                self.enqueue(key)
 
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         pod = self.store.get("Pod", key)
         if pod is None or not pod["spec"].get("nodeName") or not self._node_works(pod):
             return
@@ -67,7 +67,7 @@ class Kubelets(Controller):
             del self._due[key]
             self._do(what, key, pod)
         else:
-            self.want_after(key, due[2] - self.clock.seconds())
+            self.enqueue_after(key, due[2] - self.clock.seconds())
 
     def _node_works(self, pod: Json) -> bool:
         name = pod["spec"]["nodeName"]
@@ -82,17 +82,17 @@ class Kubelets(Controller):
         seconds = self._seconds_until(what, pod)
         self._due[key] = (pod["metadata"]["uid"], what, self.clock.seconds() + seconds)
         self.forget(key)
-        self.want_after(key, seconds)
+        self.enqueue_after(key, seconds)
 
     def _seconds_until(self, what: str, pod: Json) -> float:
-        timings, chance = self.around.timings, self.around.chance
+        timings, chance = self.context.timings, self.context.chance
         if what == "ready":
             own = annotations_of(pod).get(STARTS_IN_SECONDS)
             return float(own) if own else timings.ready.draw(chance)
         if what == "end":
             own = annotations_of(pod).get(RUNS_FOR_SECONDS)
             return float(own) if own else timings.run.draw(chance)
-        promised = moment_of(pod["metadata"]["deletionTimestamp"]) - self.clock.now()
+        promised = parse_time(pod["metadata"]["deletionTimestamp"]) - self.clock.now()
         return max(0.0, min(timings.stop.draw(chance), promised.total_seconds()))
 
     def _do(self, what: str, key: str, pod: Json) -> None:
@@ -101,9 +101,9 @@ class Kubelets(Controller):
         elif what == "end":
             self._end(key, pod)
         else:
-            self._make_ready(key, pod)
+            self._set_ready(key, pod)
 
-    def _make_ready(self, key: str, pod: Json) -> None:
+    def _set_ready(self, key: str, pod: Json) -> None:
         now = self.registry.now()
         states = [condition(type, "True", now) for type in ("Initialized", "Ready")]
         states.append(condition("ContainersReady", "True", now))
@@ -122,7 +122,7 @@ def next_for(pod: Json) -> str:
     """What happens to a pod next, if nobody interferes."""
     if is_deleting(pod):
         return "stop"
-    if is_over(pod):
+    if is_finished(pod):
         return ""
     if not is_ready(pod):
         return "" if annotations_of(pod).get(STARTS_IN_SECONDS) == "never" else "ready"

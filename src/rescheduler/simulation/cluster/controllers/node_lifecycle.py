@@ -26,22 +26,22 @@ GONE = "gone/"
 LOST = "lost/"
 
 
-class NodeLifecycle(Controller):
+class NodeLifecycleController(Controller):
     """Taints nodes, and clears away pods that nobody runs any more."""
 
-    def watches(self) -> None:
+    def start_watching(self) -> None:
         self._not_ready_since: dict[str, float] = {}
         self.store.listen("Node", self._node_changed)
         self.store.listen("Pod", self._pod_changed)
         for key in list(self.store.all("Node")):
-            self.want(key)
+            self.enqueue(key)
 
     def _node_changed(self, change: ObjectChange) -> None:
         if change.new is None:
             self._not_ready_since.pop(change.key, None)
-            self.want_after(f"{GONE}{change.key}", self.around.timings.node_gone)
+            self.enqueue_after(f"{GONE}{change.key}", self.context.timings.node_gone)
         elif change.old is None or what_matters(change.old) != what_matters(change.new):
-            self.want(change.key)
+            self.enqueue(change.key)
 
     def _pod_changed(self, change: ObjectChange) -> None:
         """A pod that comes to a node that is not there, or not ready, is not forgotten."""
@@ -51,11 +51,11 @@ class NodeLifecycle(Controller):
         if old is None or not old["spec"].get("nodeName"):
             node = new["spec"]["nodeName"]
             if self.store.get("Node", node) is None:
-                self.want_after(f"{GONE}{node}", self.around.timings.node_gone)
+                self.enqueue_after(f"{GONE}{node}", self.context.timings.node_gone)
             elif node in self._not_ready_since:
-                self.want(node)
+                self.enqueue(node)
 
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         if key.startswith(GONE):
             self._clear(key.removeprefix(GONE))
             return
@@ -116,7 +116,7 @@ class NodeLifecycle(Controller):
             else:
                 self.registry.delete(PODS, key_of(pod))
         if left:
-            self.want_after(f"{LOST}{node}", min(left))
+            self.enqueue_after(f"{LOST}{node}", min(left))
 
     def _patience(self, pod: Json) -> float | None:
         """For how long a pod stays on a node that is not ready; None for ever."""
@@ -127,7 +127,7 @@ class NodeLifecycle(Controller):
                 if seconds is None:
                     return None
                 usual = seconds == 300
-                return self.around.timings.node_eviction if usual else float(seconds)
+                return self.context.timings.node_eviction if usual else float(seconds)
         return 0.0
 
     def _clear(self, node: str) -> None:

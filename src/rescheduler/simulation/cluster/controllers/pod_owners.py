@@ -18,14 +18,14 @@ class PodOwnerNotifier:
         old = controller_of(change.old) if change.old is not None else None
         new = controller_of(change.new) if change.new is not None else None
         if old is not None and (new is None or new["uid"] != old["uid"]):
-            self._tell(old, change)
+            self._notify(old, change)
         if new is not None:
-            self._tell(new, change)
+            self._notify(new, change)
         elif change.new is not None and is_active(change.new):
             for worker in self._workers.values():
                 worker.orphan_changed(change.new)
 
-    def _tell(self, owner: Json, change: ObjectChange) -> None:
+    def _notify(self, owner: Json, change: ObjectChange) -> None:
         worker = self._workers.get(owner["kind"])
         if worker is not None:
             worker.pod_changed(f"{change.key.partition('/')[0]}/{owner['name']}", change)

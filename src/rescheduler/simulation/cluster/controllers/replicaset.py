@@ -21,14 +21,14 @@ from rescheduler.simulation.cluster.json_objects import (
     key_of,
     labels_of,
     matches_labels,
-    moment_of,
+    parse_time,
     phase_of,
     ready_since,
     reference_to,
     uid_of,
 )
 from rescheduler.simulation.cluster.object_store import ObjectChange
-from rescheduler.simulation.cluster.pod_admission import completed_pod_spec
+from rescheduler.simulation.cluster.pod_admission import with_pod_defaults
 from rescheduler.simulation.cluster.resources import BY_NAME
 
 # As many as the real one makes or deletes in one go.
@@ -37,22 +37,22 @@ PHASE_RANKS = {"Pending": 0, "Unknown": 1, "Running": 2}
 PODS = BY_NAME["Pod"]
 
 
-class ReplicaSets(Controller):
+class ReplicaSetController(Controller):
     """Keeps as many pods as each ReplicaSet, or ReplicationController, wants."""
 
-    def __init__(self, around: ControllerContext, kind: str = "ReplicaSet") -> None:
-        super().__init__(around)
+    def __init__(self, context: ControllerContext, kind: str = "ReplicaSet") -> None:
+        super().__init__(context)
         self.kind = kind
-        self._templates = PreparedTemplates(around)
+        self._templates = PreparedTemplates(context)
         self._unclaimed: dict[str, None] = {}
         """Those whose pods may not be theirs any more, or not yet."""
 
-    def watches(self) -> None:
-        self.follow(self.kind)
+    def start_watching(self) -> None:
+        self.watch(self.kind)
         self._unclaimed |= dict.fromkeys(self.store.all(self.kind))
 
     def pod_changed(self, owner: str, change: ObjectChange) -> None:
-        self.want(owner)
+        self.enqueue(owner)
         old, new = change.old, change.new
         if old is not None and new is not None and labels_of(old) != labels_of(new):
             self._unclaimed[owner] = None
@@ -61,9 +61,9 @@ class ReplicaSets(Controller):
         for each in self.indexes.objects_in(self.kind, pod["metadata"]["namespace"]):
             if matches_labels(self.registry.selectors.of(each["spec"]["selector"]), pod):
                 self._unclaimed[key_of(each)] = None
-                self.want(key_of(each))
+                self.enqueue(key_of(each))
 
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         found = self.store.get(self.kind, key)
         if found is None:
             return
@@ -97,17 +97,17 @@ class ReplicaSets(Controller):
     # ------------------------------------------------------------ how many there are
 
     def _manage(self, owner: Json) -> None:
-        missing = replicas_of(owner) - self.indexes.census.tally(uid_of(owner)).active
+        missing = replicas_of(owner) - self.indexes.pod_counts.owned_by(uid_of(owner)).active
         if missing > 0:
             for _ in range(min(missing, BURST)):
-                self._make_pod(owner)
+                self._create_pod(owner)
             if missing > BURST:
-                self.want(key_of(owner))
+                self.enqueue(key_of(owner))
         elif missing < 0:
             for pod in self._to_retire(owner, self._pods(owner))[: min(-missing, BURST)]:
                 self.registry.delete(PODS, key_of(pod), uid=uid_of(pod))
 
-    def _make_pod(self, owner: Json) -> None:
+    def _create_pod(self, owner: Json) -> None:
         prepared = self._templates.of(owner)
         if prepared is not None:
             self.registry.create(PODS, owner["metadata"]["namespace"], prepared)
@@ -116,8 +116,10 @@ class ReplicaSets(Controller):
         """Its pods, those first that are deleted first."""
         on_node = Counter(pod["spec"].get("nodeName", "") for pod in self._related(owner, pods))
         now = self.clock.now().timestamp()
-        ranked = [Candidate(pod, on_node[pod["spec"].get("nodeName", "")], now) for pod in pods]
-        return [each.pod for each in sorted(ranked, key=cmp_to_key(compared))]
+        ranked = [
+            DeletionCandidate(pod, on_node[pod["spec"].get("nodeName", "")], now) for pod in pods
+        ]
+        return [each.pod for each in sorted(ranked, key=cmp_to_key(compare_for_deletion))]
 
     def _related(self, owner: Json, pods: list[Json]) -> list[Json]:
         """The pods of all versions of the same application."""
@@ -136,7 +138,7 @@ class ReplicaSets(Controller):
 
     def _write_status(self, owner: Json) -> None:
         owner = self.store.all(self.kind)[key_of(owner)]
-        active, ready = self.indexes.census.tally(uid_of(owner))
+        active, ready = self.indexes.pod_counts.owned_by(uid_of(owner))
         status = {**owner["status"], "observedGeneration": owner["metadata"]["generation"]}
         status |= {
             "replicas": active,
@@ -152,19 +154,19 @@ class ReplicaSets(Controller):
         if not settle:
             return ready
         now = self.clock.now()
-        since = [moment_of(ready_since(pod)) for pod in self._pods(owner) if is_ready(pod)]
+        since = [parse_time(ready_since(pod)) for pod in self._pods(owner) if is_ready(pod)]
         left = [settle - (now - moment).total_seconds() for moment in since]
         waiting = [seconds for seconds in left if seconds > 0]
         if waiting:
-            self.want_after(key_of(owner), min(waiting))
+            self.enqueue_after(key_of(owner), min(waiting))
         return len(left) - len(waiting)
 
 
 class PreparedTemplates:
     """New pods of workloads, made once per version of the template, so that all share one."""
 
-    def __init__(self, around: ControllerContext) -> None:
-        self._around = around
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         self._made: dict[str, tuple[Any, Json]] = {}
 
     def of(self, owner: Json) -> Json | None:
@@ -185,11 +187,11 @@ class PreparedTemplates:
         }
         metadata["generateName"] = f"{owner['metadata']['name']}-"
         metadata["ownerReferences"] = [reference_to(owner)]
-        spec = completed_pod_spec(template["spec"], self._around.store)
+        spec = with_pod_defaults(template["spec"], self._context.store)
         return {"metadata": metadata, "spec": spec}
 
 
-class Candidate:
+class DeletionCandidate:
     """A pod that may be deleted, and what speaks for it."""
 
     def __init__(self, pod: Json, neighbours: int, now: float) -> None:
@@ -212,10 +214,10 @@ class Candidate:
 
 def seconds_at(text: str) -> float:
     """A time in seconds, or nothing."""
-    return moment_of(text).timestamp() if text else 0.0
+    return parse_time(text).timestamp() if text else 0.0
 
 
-def compared(one: Candidate, other: Candidate) -> int:
+def compare_for_deletion(one: DeletionCandidate, other: DeletionCandidate) -> int:
     """Below zero if one is deleted before the other, as the real one has it."""
     if one.first != other.first:
         return -1 if one.first < other.first else 1
@@ -228,7 +230,9 @@ def compared(one: Candidate, other: Candidate) -> int:
     return 0
 
 
-def by_age(one: Candidate, other: Candidate, since: float, other_since: float) -> int:
+def by_age(
+    one: DeletionCandidate, other: DeletionCandidate, since: float, other_since: float
+) -> int:
     """The younger first, but only if it is younger by orders of magnitude; else by uid."""
     difference = magnitude(one.now - since) - magnitude(other.now - other_since)
     if difference:

@@ -27,8 +27,8 @@ class Revisions:
     makes its words otherwise, and nobody wants to see a rollout that nobody asked for.
     """
 
-    def __init__(self, around: ControllerContext) -> None:
-        self._around = around
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         self._words: dict[str, tuple[Json, str]] = {}
 
     def word(self, owner: Json) -> str:
@@ -43,7 +43,7 @@ class Revisions:
         return known[1]
 
     def _found(self, owner: Json) -> str:
-        pods = self._around.indexes.pods_owned_by(uid_of(owner))
+        pods = self._context.indexes.pods_owned_by(uid_of(owner))
         words = Counter(labels_of(pod).get(REVISION, "") for pod in pods)
         return words.most_common(1)[0][0] if words else ""
 

@@ -9,7 +9,7 @@ from rescheduler.simulation.cluster.json_objects import (
     condition,
     condition_of,
     is_deleting,
-    is_over,
+    is_finished,
     with_conditions,
 )
 from rescheduler.simulation.cluster.object_store import ObjectChange
@@ -51,15 +51,15 @@ class Scheduler(Protocol):
 class SchedulerLoop(Controller):
     """Asks the scheduler about all that waits at a moment, and carries out what it says."""
 
-    def __init__(self, around: ControllerContext, scheduler: Scheduler) -> None:
-        super().__init__(around)
+    def __init__(self, context: ControllerContext, scheduler: Scheduler) -> None:
+        super().__init__(context)
         self._scheduler = scheduler
         self._waiting: dict[str, None] = {}
         self._tries: dict[str, int] = {}
         self._not_before: dict[str, float] = {}
         self._parked: dict[str, None] = {}
 
-    def watches(self) -> None:
+    def start_watching(self) -> None:
         self.store.listen("Pod", self._pod_changed)
         for kind in NEWS:
             self.store.listen(kind, self._something_changed)
@@ -68,7 +68,7 @@ class SchedulerLoop(Controller):
 
     def _pod_changed(self, change: ObjectChange) -> None:
         old, new = change.old, change.new
-        if new is None or is_over(new):
+        if new is None or is_finished(new):
             self._forget(change.key)
             if old is not None and old["spec"].get("nodeName"):
                 self._wake()
@@ -88,7 +88,7 @@ class SchedulerLoop(Controller):
     def _add(self, key: str) -> None:
         self._parked.pop(key, None)
         self._waiting[key] = None
-        self.want_after(ALL, self.around.timings.scheduling.draw(self.around.chance))
+        self.enqueue_after(ALL, self.context.timings.scheduling.draw(self.context.chance))
 
     def _forget(self, key: str) -> None:
         for part in (self._waiting, self._tries, self._not_before, self._parked):
@@ -102,9 +102,9 @@ class SchedulerLoop(Controller):
         self._waiting |= self._parked
         soonest = min(self._not_before.get(key, 0.0) for key in self._parked)
         self._parked = {}
-        self.want_after(ALL, max(soonest - now, self.around.timings.scheduling.seconds))
+        self.enqueue_after(ALL, max(soonest - now, self.context.timings.scheduling.seconds))
 
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         if key == EVEN_SO:
             self._wake()
             return
@@ -113,7 +113,7 @@ class SchedulerLoop(Controller):
         for each in due:
             del self._waiting[each]
         if self._waiting:
-            self.want_after(ALL, min(self._not_before[each] for each in self._waiting) - now)
+            self.enqueue_after(ALL, min(self._not_before[each] for each in self._waiting) - now)
         for placement in self._scheduler.schedule(due) if due else ():
             if placement.node:
                 self.registry.bind(placement.pod, placement.node)
@@ -125,7 +125,7 @@ class SchedulerLoop(Controller):
         backoff = min(FIRST_BACKOFF_SECONDS * 2 ** (tries - 1), LONGEST_BACKOFF_SECONDS)
         self._not_before[key] = self.clock.seconds() + backoff
         self._parked[key] = None
-        self.want_after(EVEN_SO, LONGEST_WAIT_SECONDS)
+        self.enqueue_after(EVEN_SO, LONGEST_WAIT_SECONDS)
         pod = self.store.all("Pod")[key]
         said = condition_of(pod, "PodScheduled")
         if said is None or said.get("message") != reason:

@@ -17,16 +17,16 @@ from rescheduler.simulation.cluster.json_objects import (
     Json,
     is_active,
     is_deleting,
-    is_over,
+    is_finished,
     is_ready,
     key_of,
     labels_of,
-    moment_of,
+    parse_time,
     ready_since,
     reference_to,
     uid_of,
 )
-from rescheduler.simulation.cluster.pod_admission import completed_pod_spec
+from rescheduler.simulation.cluster.pod_admission import with_pod_defaults
 from rescheduler.simulation.cluster.resources import BY_NAME
 
 PODS, CLAIMS = BY_NAME["Pod"], BY_NAME["PersistentVolumeClaim"]
@@ -41,17 +41,17 @@ class Members:
     surplus: list[tuple[int, Json]] = field(default_factory=list)
 
 
-class StatefulSets(Controller):
+class StatefulSetController(Controller):
     """Makes pods in order, waits for each, and takes them away from the last to the first."""
 
-    def __init__(self, around: ControllerContext) -> None:
-        super().__init__(around)
-        self._revisions = Revisions(around)
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._revisions = Revisions(context)
 
-    def watches(self) -> None:
-        self.follow("StatefulSet")
+    def start_watching(self) -> None:
+        self.watch("StatefulSet")
 
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         found = self.store.get("StatefulSet", key)
         if found is None:
             return
@@ -78,12 +78,12 @@ class StatefulSets(Controller):
         """See that every pod is there and serves; whether there is nothing left to wait for."""
         in_order = is_in_order(owner)
         for number, pod in members.wanted.items():
-            if pod is not None and is_over(pod):
+            if pod is not None and is_finished(pod):
                 if not is_deleting(pod):
                     self.registry.delete(PODS, key_of(pod))
                 return False
             if pod is None:
-                self._make_pod(owner, number)
+                self._create_pod(owner, number)
                 if in_order:
                     return False
             elif in_order and not self._serves(owner, pod):
@@ -123,15 +123,15 @@ class StatefulSets(Controller):
         if is_deleting(pod) or not is_ready(pod):
             return False
         settle = owner["spec"].get("minReadySeconds", 0)
-        left = settle - (self.clock.now() - moment_of(ready_since(pod))).total_seconds()
+        left = settle - (self.clock.now() - parse_time(ready_since(pod))).total_seconds()
         if settle and left > 0:
-            self.want_after(key_of(owner), left)
+            self.enqueue_after(key_of(owner), left)
             return False
         return True
 
     # ------------------------------------------------------------ making pods
 
-    def _make_pod(self, owner: Json, number: int) -> None:
+    def _create_pod(self, owner: Json, number: int) -> None:
         namespace, name = owner["metadata"]["namespace"], owner["metadata"]["name"]
         pod = f"{name}-{number}"
         template = owner["spec"]["template"]
@@ -146,7 +146,7 @@ class StatefulSets(Controller):
             },
             "ownerReferences": [reference_to(owner)],
         }
-        spec = completed_pod_spec(template["spec"], self.store)
+        spec = with_pod_defaults(template["spec"], self.store)
         spec = {**spec, "hostname": pod}
         if claims := owner["spec"].get("volumeClaimTemplates"):
             spec["volumes"] = [*self._volumes(namespace, pod, claims), *others(spec, claims)]

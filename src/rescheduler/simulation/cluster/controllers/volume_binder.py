@@ -17,8 +17,8 @@ ZONE = "topology.kubernetes.io/zone"
 class VolumeBinder(Controller):
     """Makes volumes for claims."""
 
-    def watches(self) -> None:
-        self.follow("PersistentVolumeClaim", with_status=True)
+    def start_watching(self) -> None:
+        self.watch("PersistentVolumeClaim", with_status=True)
         self.store.listen("Pod", self._pod_changed)
 
     def _pod_changed(self, change: ObjectChange) -> None:
@@ -27,16 +27,16 @@ class VolumeBinder(Controller):
             return
         if change.old is None or not change.old["spec"].get("nodeName"):
             for claim in claims_of(pod):
-                self.want(claim)
+                self.enqueue(claim)
 
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         claim = self.store.get("PersistentVolumeClaim", key)
         if claim is None or claim["spec"].get("volumeName"):
             return
         node = self._node_of_user(key)
         if node is None and self._waits_for_user(claim):
             return
-        volume = self._make_volume(claim, node)
+        volume = self._create_volume(claim, node)
         self.registry.set_spec("PersistentVolumeClaim", key, volumeName=volume["metadata"]["name"])
         notes = {
             **(claim["metadata"].get("annotations") or {}),
@@ -58,7 +58,7 @@ class VolumeBinder(Controller):
                 return self.store.get("Node", pod["spec"]["nodeName"])
         return None
 
-    def _make_volume(self, claim: Json, node: Json | None) -> Json:
+    def _create_volume(self, claim: Json, node: Json | None) -> Json:
         spec = {
             "accessModes": claim["spec"].get("accessModes", ["ReadWriteOnce"]),
             "capacity": (claim["spec"].get("resources") or {}).get("requests", {}),

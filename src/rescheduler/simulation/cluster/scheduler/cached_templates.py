@@ -18,7 +18,7 @@ from rescheduler.simulation.cluster.scheduler.plugins.nonzero_requests import (
 from rescheduler.simulation.cluster.scheduler.template_index import TemplateIndex
 
 
-class Use(NamedTuple):
+class ScoredRequests(NamedTuple):
     """CPU and memory that a pod is taken to use when nodes are scored."""
 
     asked: Amounts
@@ -31,7 +31,7 @@ class CachedTemplates:
     """The templates of a snapshot, and all that have come since."""
 
     def __init__(
-        self, pool: TemplatePool, first: Sequence[PodTemplate], uses: Mapping[bytes, Use]
+        self, pool: TemplatePool, first: Sequence[PodTemplate], uses: Mapping[bytes, ScoredRequests]
     ) -> None:
         """`first` are all templates in the pool; what is known of their use is not found anew."""
         self._pool = pool
@@ -40,8 +40,8 @@ class CachedTemplates:
         self.number_in_pool: Amounts = np.full(1, -1, np.int64)
         """Our number of each template by the pool's; the last is for rows without a pod."""
         self.index = TemplateIndex()
-        self.uses: list[Use] = []
-        self.uses_by_digest: dict[bytes, Use] = {}
+        self.uses: list[ScoredRequests] = []
+        self.uses_by_digest: dict[bytes, ScoredRequests] = {}
         number_of = {id(each): number for number, each in enumerate(first)}
         found = self.newcomers()
         by_number = sorted(found.items(), key=lambda item: number_of[id(item[1].template)])
@@ -59,13 +59,17 @@ class CachedTemplates:
         return found
 
     def add(
-        self, newcomers: Mapping[bytes, PooledTemplate], uses: Mapping[bytes, Use] | None = None
+        self,
+        newcomers: Mapping[bytes, PooledTemplate],
+        uses: Mapping[bytes, ScoredRequests] | None = None,
     ) -> None:
         """Give the newcomers the next numbers, in order."""
         for digest, pooled in newcomers.items():
             self._number_of[digest] = len(self._number_of)
             self.index.add(pooled.template)
-            use = (uses or {}).get(digest) or Use(nonzero_asked(pooled), nonzero_held(pooled))
+            use = (uses or {}).get(digest) or ScoredRequests(
+                nonzero_asked(pooled), nonzero_held(pooled)
+            )
             self.uses.append(use)
             self.uses_by_digest[digest] = use
         self._map_pool()

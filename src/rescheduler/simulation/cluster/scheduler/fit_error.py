@@ -32,52 +32,52 @@ _COMPANY = (
 )
 
 
-def fit_error_message(judge: FeasibilityChecker, template: int) -> str:
+def fit_error_message(checker: FeasibilityChecker, template: int) -> str:
     """How many nodes refuse a pod of this template for which reason."""
-    nodes = len(judge.snapshot.nodes)
+    nodes = len(checker.snapshot.nodes)
     if nodes == 0:
         return "no nodes available to schedule pods"
-    refusals = judge.refusals(template)
+    refusals = checker.refusals(template)
     reasons: Counter[str] = Counter()
     for number in np.unique(refusals).tolist():
-        rule = judge.rules[number - 1]
+        rule = checker.rules[number - 1]
         refused: Bools = refusals == number
-        if rule is judge.resources:
-            reasons += _shortages(judge, template, refused)
-        elif rule is judge.spread:
-            reasons += _uneven(judge, template, refused)
-        elif rule is judge.neighbours:
-            reasons += _company(judge, template, refused)
+        if rule is checker.resources:
+            reasons += _shortages(checker, template, refused)
+        elif rule is checker.spread:
+            reasons += _uneven(checker, template, refused)
+        elif rule is checker.neighbours:
+            reasons += _company(checker, template, refused)
         else:
             reasons[_REASONS[rule.name]] += int(refused.sum())
     counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
     return f"0/{nodes} nodes are available: {counted}."
 
 
-def _shortages(judge: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
+def _shortages(checker: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
     """A node may lack several resources, and then counts for each of them."""
     found: Counter[str] = Counter()
-    asked = judge.snapshot.asked[template]
+    asked = checker.snapshot.asked[template]
     for column in np.flatnonzero(asked).tolist():
-        resource = judge.snapshot.resources[column]
-        short = int((refused & (judge.resources.free[column] < asked[column])).sum())
+        resource = checker.snapshot.resources[column]
+        short = int((refused & (checker.resources.free[column] < asked[column])).sum())
         if short:
             found["Too many pods" if resource == PODS else f"Insufficient {resource}"] = short
     return found
 
 
-def _uneven(judge: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
+def _uneven(checker: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
     lacking: Bools = np.zeros(len(refused), bool)
-    for constraint in hard_constraints(judge.snapshot.templates[template]):
-        lacking |= judge.view.node_labels.column(constraint.topology_key).codes < 0
+    for constraint in hard_constraints(checker.snapshot.templates[template]):
+        lacking |= checker.view.node_labels.column(constraint.topology_key).codes < 0
     counts = {_WITHOUT_LABEL: refused & lacking, _UNEVEN: refused & ~lacking}
     return Counter({reason: int(nodes.sum()) for reason, nodes in counts.items() if nodes.any()})
 
 
-def _company(judge: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
+def _company(checker: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
     found: Counter[str] = Counter()
     left = refused.copy()
-    for part, reason in zip(judge.neighbours.parts_refused(template), _COMPANY, strict=True):
+    for part, reason in zip(checker.neighbours.parts_refused(template), _COMPANY, strict=True):
         if part is not None and (left & part).any():
             found[reason] = int((left & part).sum())
             left &= ~part

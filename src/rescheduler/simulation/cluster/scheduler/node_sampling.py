@@ -21,7 +21,7 @@ _FEWEST_NODES = 100
 _FEWEST_PERCENT = 5
 
 
-def enough_nodes(nodes: int) -> int:
+def feasible_nodes_to_find(nodes: int) -> int:
     """How many nodes that would do are enough to choose from."""
     if nodes < _FEWEST_NODES:
         return nodes
@@ -29,7 +29,7 @@ def enough_nodes(nodes: int) -> int:
     return max(nodes * percent // 100, _FEWEST_NODES)
 
 
-def in_turn(nodes: Sequence[Node]) -> Nodes:
+def zone_interleaved(nodes: Sequence[Node]) -> Nodes:
     """The rows of the nodes in the order of the search: the first of each zone, the second …"""
     rows_in: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for row, node in enumerate(nodes):
@@ -40,7 +40,7 @@ def in_turn(nodes: Sequence[Node]) -> Nodes:
     return np.array([row for row in rounds if row is not None], np.int64)
 
 
-class Search:
+class NodeSearch:
     """Finds nodes that would do, going around the cluster."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Search:
 
     def nodes(self, accepted: Bools, order: Nodes) -> Nodes:
         """Rows of enough nodes that would do, or of all there are."""
-        enough = enough_nodes(len(order))
+        enough = feasible_nodes_to_find(len(order))
         start = self._start % max(len(order), 1)
         ahead = np.concatenate([order[start:], order[:start]])
         found = np.flatnonzero(accepted[ahead])

@@ -6,13 +6,17 @@ from random import Random
 
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.model.tables.object_table import ObjectTable
+from rescheduler.simulation.cluster.scheduler.default_selectors import (
+    SERVICE,
+    DefaultSelectors,
+    Service,
+)
 from rescheduler.simulation.cluster.scheduler.fit_error import fit_error_message
-from rescheduler.simulation.cluster.scheduler.node_sampling import Search, in_turn
+from rescheduler.simulation.cluster.scheduler.node_sampling import NodeSearch, zone_interleaved
 from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import Nodes
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 from rescheduler.simulation.cluster.scheduler.scheduling_result import SchedulingResult
 from rescheduler.simulation.cluster.scheduler.scoring import Scoring
-from rescheduler.simulation.cluster.scheduler.services import SERVICE, Groups, Service
 
 
 class SimulatedScheduler:
@@ -23,7 +27,7 @@ class SimulatedScheduler:
         self.services: ObjectTable[Service] = ObjectTable(SERVICE)
         """The caller puts Services here; the cluster's tables have no place for them."""
         self._random = Random(seed)
-        self._search = Search()
+        self._search = NodeSearch()
         self._cluster = SchedulerCache(tables)
         self._refused: dict[int, str] = {}
         """Why templates have no node, until something changes: many of their pods may wait."""
@@ -44,8 +48,8 @@ class SimulatedScheduler:
 
     def _prepare(self) -> None:
         """What is known of nodes is known for as long as they stay the same."""
-        self._order = in_turn(self._cluster.judge.snapshot.nodes.objects)
-        self._scoring = Scoring(self._cluster, Groups(self._tables, self.services))
+        self._order = zone_interleaved(self._cluster.checker.snapshot.nodes.objects)
+        self._scoring = Scoring(self._cluster, DefaultSelectors(self._tables, self.services))
 
     def _in_order(self, pending: Iterable[str]) -> list[tuple[int, str]]:
         """Rows and keys by priority, then by age; of the same age, in the order given."""
@@ -65,16 +69,16 @@ class SimulatedScheduler:
         template = self._cluster.template_of(row)
         if template in self._refused:
             return SchedulingResult(key, reason=self._refused[template])
-        judge = self._cluster.judge
-        nodes = self._search.nodes(judge.accepted(template), self._order)
+        checker = self._cluster.checker
+        nodes = self._search.nodes(checker.accepted(template), self._order)
         if not len(nodes):
-            self._refused[template] = fit_error_message(judge, template)
+            self._refused[template] = fit_error_message(checker, template)
             return SchedulingResult(key, reason=self._refused[template])
         node = self._choose(template, nodes)
         self._cluster.place(row, template, node)
         # Others may have got the company that they need.
         self._refused.clear()
-        return SchedulingResult(key, judge.snapshot.nodes.names[node])
+        return SchedulingResult(key, checker.snapshot.nodes.names[node])
 
     def _choose(self, template: int, nodes: Nodes) -> int:
         if len(nodes) == 1:

@@ -1,9 +1,9 @@
 """The cluster as the scheduler counts it, kept in step with the tables.
 
 A scheduler is asked thousands of times a day about a cluster that hardly changes in between, and
-a snapshot with a new judge costs tens of milliseconds. So what was counted is kept. Each time,
+a snapshot with a new checker costs tens of milliseconds. So what was counted is kept. Each time,
 the rows of the pod table are compared with what they were: where a row differs, its old pod is
-taken away and its new one is added. Templates that appear are added, and the judge is told of new
+taken away and its new one is added. Templates that appear are added, and the checker is told of new
 taints. Only when nodes come and go, or namespaces and volumes change, does everything start over.
 """
 
@@ -23,7 +23,10 @@ from rescheduler.simulation.cluster.scheduler.cache_invalidation import (
     CacheInvalidation,
     Invalidated,
 )
-from rescheduler.simulation.cluster.scheduler.cached_templates import CachedTemplates, Use
+from rescheduler.simulation.cluster.scheduler.cached_templates import (
+    CachedTemplates,
+    ScoredRequests,
+)
 from rescheduler.simulation.cluster.scheduler.pods_per_node import PodsPerNode
 
 _UNUSED_TEMPLATES = 1_000
@@ -33,13 +36,13 @@ _NOWHERE = -1
 
 
 class SchedulerCache:
-    """Pods, counted by template and node; and the judge that goes by these counts."""
+    """Pods, counted by template and node; and the checker that goes by these counts."""
 
     def __init__(self, tables: ClusterTables) -> None:
         self._tables = tables
         self._surroundings = CacheInvalidation(tables)
         self._known: Amounts = np.empty(0, np.int64)
-        self._uses: Mapping[bytes, Use] = {}
+        self._uses: Mapping[bytes, ScoredRequests] = {}
         self.starts = 0
         """How often everything was counted from the beginning."""
         self.looks = 0
@@ -79,11 +82,11 @@ class SchedulerCache:
     @property
     def templates(self) -> tuple[PodTemplate, ...]:
         """All templates by number."""
-        return self.judge.snapshot.templates
+        return self.checker.snapshot.templates
 
     def used(self) -> Amounts:
         """CPU and memory that pods take up, a row for each, a column per node."""
-        return np.asarray(self.allocatable - self.judge.resources.free[self._columns])
+        return np.asarray(self.allocatable - self.checker.resources.free[self._columns])
 
     # ------------------------------------------------------------ from the beginning
 
@@ -94,7 +97,7 @@ class SchedulerCache:
         self.allocatable: Amounts = snapshot.nodes.allocatable.T[self._columns]
         """CPU and memory that nodes have, a row for each, a column per node."""
         self.counts = PodsPerNode(self._nodes, len(snapshot.templates))
-        self.judge = FeasibilityChecker(snapshot, self.counts)
+        self.checker = FeasibilityChecker(snapshot, self.counts)
         pool = self._tables.pods.pool
         self.known_templates = CachedTemplates(pool, snapshot.templates, self._uses)
         self._uses = self.known_templates.uses_by_digest
@@ -121,15 +124,15 @@ class SchedulerCache:
     def _see_taints(self) -> None:
         objects = tuple(self._tables.nodes.by_key().values())
         cordoned = np.array([node.spec.unschedulable for node in objects], bool)
-        known = self.judge.snapshot.nodes
-        self.judge.see_taints(replace(known, objects=objects, unschedulable=cordoned))
+        known = self.checker.snapshot.nodes
+        self.checker.see_taints(replace(known, objects=objects, unschedulable=cordoned))
         self.looks += 1
 
     def _learn_templates(self) -> bool:
-        """Take in new templates; False if that takes a new judge."""
+        """Take in new templates; False if that takes a new checker."""
         known = self.known_templates
         newcomers = known.newcomers()
-        resources = set(self.judge.snapshot.resources)
+        resources = set(self.checker.snapshot.resources)
         most = 2 * len(self._tables.pods.pool) + _UNUSED_TEMPLATES
         if len(known.uses) + len(newcomers) > most:
             return False
@@ -139,7 +142,7 @@ class SchedulerCache:
         for _ in newcomers:
             self.counts.add_template()
         if newcomers:
-            self.judge.add_templates(list(newcomers.values()))
+            self.checker.add_templates(list(newcomers.values()))
         return True
 
     def _places(self, rows: PodRows) -> Amounts:
@@ -154,7 +157,7 @@ class SchedulerCache:
 
     def _indices_of_nodes(self) -> "np.ndarray[Any, Any]":
         names = self._tables.pods.node_names
-        index = self.judge.snapshot.nodes.index
+        index = self.checker.snapshot.nodes.index
         for name in names[len(self._node_index) :]:
             self._node_index.append(index.get(name, UNKNOWN_NODE) if name else NO_NODE)
         return np.array(self._node_index, np.int64)
@@ -170,4 +173,4 @@ class SchedulerCache:
         template, node, terminating = self._meaning_of(place)
         self.counts.add(template, node, count, terminating)
         self.nonzero_used[:, node] += self.known_templates.uses[template].held * count
-        self.judge.count(template, node, count, terminating)
+        self.checker.count(template, node, count, terminating)

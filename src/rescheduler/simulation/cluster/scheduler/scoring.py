@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from rescheduler.model.snapshot import Amounts
+from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors
 from rescheduler.simulation.cluster.scheduler.plugins.inter_pod_affinity import (
     InterPodAffinity,
 )
@@ -21,13 +22,12 @@ from rescheduler.simulation.cluster.scheduler.plugins.pod_topology_spread import
 from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import Nodes, ScorePlugin
 from rescheduler.simulation.cluster.scheduler.plugins.taint_toleration import TaintToleration
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
-from rescheduler.simulation.cluster.scheduler.services import Groups
 
 
 class Scoring:
     """What the plugins say of nodes, for as long as the cluster does not start over."""
 
-    def __init__(self, cluster: SchedulerCache, groups: Groups) -> None:
+    def __init__(self, cluster: SchedulerCache, groups: DefaultSelectors) -> None:
         self._plugins: tuple[ScorePlugin, ...] = (
             TaintToleration(cluster),
             NodeAffinity(cluster),

@@ -6,7 +6,10 @@ from rescheduler.model.objects import PreferredNodeTerm
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.snapshot import Amounts
 from rescheduler.planning.feasibility.filter_plugin import key_of
-from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import Nodes, shared_out
+from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import (
+    Nodes,
+    default_normalize_score,
+)
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 
 
@@ -27,11 +30,11 @@ class NodeAffinity:
         key = key_of(*preferred)
         liked = self._liked.get(key)
         if liked is None:
-            labels = self._cluster.judge.view.node_labels
+            labels = self._cluster.checker.view.node_labels
             liked = self._liked[key] = np.zeros(len(labels), np.int64)
             for term in preferred:
                 liked += term.weight * labels.matching_any([term.preference])
-        return shared_out(liked[nodes])
+        return default_normalize_score(liked[nodes])
 
 
 def preferred_nodes(template: PodTemplate) -> tuple[PreferredNodeTerm, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from rescheduler.model.resources import CPU, MEMORY
 from rescheduler.model.snapshot import Amounts
-from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import MOST, Nodes
+from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import MAX_SCORE, Nodes
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 
 
@@ -22,14 +22,14 @@ class NodeResourcesBalancedAllocation:
         self._cluster = cluster
 
     def points(self, template: int, nodes: Nodes) -> Amounts | None:
-        snapshot = self._cluster.judge.snapshot
+        snapshot = self._cluster.checker.snapshot
         asked = snapshot.asked[template, [snapshot.column(CPU), snapshot.column(MEMORY)]]
         if not asked.any():
             return None
         capacity = self._cluster.allocatable[:, nodes]
         used = self._cluster.used()[:, nodes]
         improvement = evenness(used + asked[:, None], capacity) - evenness(used, capacity)
-        return np.asarray(MOST // 2 + (MOST // 2 + improvement) // 2)
+        return np.asarray(MAX_SCORE // 2 + (MAX_SCORE // 2 + improvement) // 2)
 
 
 def evenness(used: Amounts, capacity: Amounts) -> Amounts:
@@ -40,4 +40,4 @@ def evenness(used: Amounts, capacity: Amounts) -> Amounts:
     shares = np.minimum(used / np.maximum(capacity, 1), 1)
     deviation = np.abs((shares[0] - shares[1]) / 2)
     deviation[(capacity == 0).any(axis=0)] = 0
-    return np.asarray(((1 - deviation) * MOST).astype(np.int64))
+    return np.asarray(((1 - deviation) * MAX_SCORE).astype(np.int64))

@@ -7,7 +7,7 @@ count as if they asked for a little.
 import numpy as np
 
 from rescheduler.model.snapshot import Amounts
-from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import MOST, Nodes
+from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import MAX_SCORE, Nodes
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 
 
@@ -24,7 +24,7 @@ class NodeResourcesFit:
         capacity = self._cluster.allocatable[:, nodes]
         asked = self._cluster.known_templates.uses[template].asked[:, None]
         used = self._cluster.nonzero_used[:, nodes] + asked
-        free = np.maximum(capacity - used, 0) * MOST // np.maximum(capacity, 1)
+        free = np.maximum(capacity - used, 0) * MAX_SCORE // np.maximum(capacity, 1)
         # What a node does not have at all is not part of the average.
         resources = np.maximum((capacity > 0).sum(axis=0), 1)
         return np.asarray(free.sum(axis=0) // resources)

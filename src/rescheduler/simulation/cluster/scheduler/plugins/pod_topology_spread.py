@@ -22,9 +22,9 @@ from rescheduler.planning.feasibility.plugins.pod_topology_spread import (
     is_empty,
 )
 from rescheduler.planning.feasibility.volume_claims import ZONE
-from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import MOST, Nodes
+from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors
+from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import MAX_SCORE, Nodes
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
-from rescheduler.simulation.cluster.scheduler.services import Groups
 
 _HOSTNAME = "kubernetes.io/hostname"
 _BY_DEFAULT = (
@@ -33,7 +33,7 @@ _BY_DEFAULT = (
 )
 
 
-class Wish(NamedTuple):
+class SoftConstraint(NamedTuple):
     """A constraint, and the selector of the pods that it spreads."""
 
     constraint: TopologySpreadConstraint
@@ -46,7 +46,7 @@ class PodTopologySpread:
     name = "PodTopologySpread"
     weight = 2
 
-    def __init__(self, cluster: SchedulerCache, groups: Groups) -> None:
+    def __init__(self, cluster: SchedulerCache, groups: DefaultSelectors) -> None:
         self._cluster = cluster
         self._groups = groups
 
@@ -60,30 +60,32 @@ class PodTopologySpread:
         crowd: Floats = np.zeros(len(nodes), np.float64)
         for wish in wishes:
             crowd += self._crowd(template, wish, has_labels, nodes)
-        return evened_out(np.floor(crowd + 0.5).astype(np.int64), scored)
+        return normalized_scores(np.floor(crowd + 0.5).astype(np.int64), scored)
 
-    def _wishes(self, newcomer: PodTemplate) -> Sequence[Wish]:
+    def _wishes(self, newcomer: PodTemplate) -> Sequence[SoftConstraint]:
         if newcomer.spread:
             return [
-                Wish(each, effective_selector(each, newcomer))
+                SoftConstraint(each, effective_selector(each, newcomer))
                 for each in newcomer.spread
                 if each.when_unsatisfiable == "ScheduleAnyway"
             ]
         selector = self._groups.selector_for(newcomer)
-        return [] if selector is None else [Wish(each, selector) for each in _BY_DEFAULT]
+        return [] if selector is None else [SoftConstraint(each, selector) for each in _BY_DEFAULT]
 
-    def _has_labels(self, wishes: Sequence[Wish], needs_all: bool) -> Bools:
-        labels = self._cluster.judge.view.node_labels
+    def _has_labels(self, wishes: Sequence[SoftConstraint], needs_all: bool) -> Bools:
+        labels = self._cluster.checker.view.node_labels
         has_labels = np.ones(len(labels), bool)
         if needs_all:
             for wish in wishes:
                 has_labels &= labels.column(wish.constraint.topology_key).codes >= 0
         return has_labels
 
-    def _crowd(self, template: int, wish: Wish, has_labels: Bools, nodes: Nodes) -> Floats:
+    def _crowd(
+        self, template: int, wish: SoftConstraint, has_labels: Bools, nodes: Nodes
+    ) -> Floats:
         """How many of the pods share a domain with each of the nodes, in the plugin's measure."""
         key = wish.constraint.topology_key
-        domain_of = self._cluster.judge.view.node_labels.column(key).codes
+        domain_of = self._cluster.checker.view.node_labels.column(key).codes
         matching = self._matching(template, wish.selector)
         if key == _HOSTNAME:
             counts = matching[nodes]
@@ -91,7 +93,7 @@ class PodTopologySpread:
         else:
             # A node without the label is in a domain with all others of that kind.
             domains = len(np.unique(domain_of[nodes[has_labels[nodes]]]))
-            counted = has_labels & self._cluster.judge.spread.nodes_by_policy(
+            counted = has_labels & self._cluster.checker.spread.nodes_by_policy(
                 template, wish.constraint
             )
             per_domain = np.bincount(
@@ -115,11 +117,11 @@ class PodTopologySpread:
         return self._cluster.known_templates.index.selected_by(selector)
 
 
-def evened_out(crowd: Amounts, scored: Bools) -> Amounts:
+def normalized_scores(crowd: Amounts, scored: Bools) -> Amounts:
     """Points by how much less crowded a node is than the most crowded; none if not `scored`."""
     if not scored.any():
         return np.zeros(len(crowd), np.int64)
     least, most = int(crowd[scored].min()), int(crowd[scored].max())
     if most == 0:
-        return np.where(scored, MOST, 0)
-    return np.where(scored, MOST * (most + least - crowd) // most, 0)
+        return np.where(scored, MAX_SCORE, 0)
+    return np.where(scored, MAX_SCORE * (most + least - crowd) // most, 0)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from rescheduler.model.snapshot import Amounts
 
-MOST = 100
+MAX_SCORE = 100
 """The points of the best node."""
 
 Nodes = npt.NDArray[np.int64]
@@ -26,10 +26,10 @@ class ScorePlugin(Protocol):
         """Points for each of the nodes; None if the plugin has nothing to say."""
 
 
-def shared_out(raw: Amounts, reverse: bool = False) -> Amounts:
+def default_normalize_score(raw: Amounts, reverse: bool = False) -> Amounts:
     """Counts turned into points by their share of the highest; with `reverse` that gets none."""
     highest = int(raw.max(initial=0))
     if highest == 0:
-        return np.full(len(raw), MOST if reverse else 0, np.int64)
-    points = MOST * raw // highest
-    return np.asarray(MOST - points if reverse else points)
+        return np.full(len(raw), MAX_SCORE if reverse else 0, np.int64)
+    points = MAX_SCORE * raw // highest
+    return np.asarray(MAX_SCORE - points if reverse else points)

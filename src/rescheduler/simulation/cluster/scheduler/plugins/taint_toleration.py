@@ -5,7 +5,10 @@ import numpy as np
 from rescheduler.model.objects import Taint, Toleration
 from rescheduler.model.snapshot import Amounts
 from rescheduler.planning.feasibility.filter_plugin import key_of, tolerates
-from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import Nodes, shared_out
+from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import (
+    Nodes,
+    default_normalize_score,
+)
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 
 _WISH = "PreferNoSchedule"
@@ -23,7 +26,7 @@ class TaintToleration:
 
     def _look(self) -> None:
         self._looks = self._cluster.looks
-        nodes = self._cluster.judge.snapshot.nodes.objects
+        nodes = self._cluster.checker.snapshot.nodes.objects
         self._taints = [
             tuple(taint for taint in node.spec.taints if taint.effect == _WISH) for node in nodes
         ]
@@ -38,7 +41,7 @@ class TaintToleration:
         if counts is None:
             counts = np.array([_untolerated(tolerations, each) for each in self._taints], np.int64)
             self._untolerated[key] = counts
-        return shared_out(counts[nodes], reverse=True)
+        return default_normalize_score(counts[nodes], reverse=True)
 
 
 def _untolerated(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> int:

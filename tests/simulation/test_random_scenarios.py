@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from tests.simulation.random_stories import Story, told
+from tests.simulation.random_scenarios import RandomScenario, violations_in
 
 SEED = os.environ.get("SEED")
 STORIES = int(os.environ.get("STORIES", "200"))
@@ -18,7 +18,7 @@ SEEDS = [int(SEED)] if SEED else list(range(STORIES))
 def failures(seeds: list[int], with_faults: bool) -> list[str]:
     found = []
     for seed in seeds:
-        broken = told(Story(seed, with_faults))
+        broken = violations_in(RandomScenario(seed, with_faults))
         if broken:
             command = f"SEED={seed} .venv/bin/python -m pytest {__file__}"
             found.append("\n  ".join([f"story {seed} ({command}):", *broken[:8]]))

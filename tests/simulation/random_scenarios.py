@@ -18,7 +18,6 @@ from rescheduler.migration.migration_requests import migration_body
 from rescheduler.settings import MigrationArguments, Policy
 from rescheduler.settings.value_types import Limit, Seconds
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
-from rescheduler.simulation.cluster.faults import FaultRates, FaultyServer
 from rescheduler.simulation.cluster.json_objects import (
     Json,
     condition,
@@ -27,14 +26,15 @@ from rescheduler.simulation.cluster.json_objects import (
     labels_of,
     with_conditions,
 )
-from rescheduler.simulation.cluster.timings import Spread, Timings
-from rescheduler.simulation.simulated_time import run
+from rescheduler.simulation.cluster.timings import RandomSeconds, Timings
+from rescheduler.simulation.simulated_time import run_simulated
 from testcluster.builders import budget, deployment, node, pod, replicaset, statefulset
-from tests.simulation.promises import Promises
+from tests.simulation.faulty_api_server import FaultRates, FaultyApiServer
+from tests.simulation.invariants import Invariants
 
 START = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
 NAMESPACE = "shop"
-TIMINGS = Timings(ready=Spread(6.0, 0.6), stop=Spread(2.0, 0.9))
+TIMINGS = Timings(ready=RandomSeconds(6.0, 0.6), stop=RandomSeconds(2.0, 0.9))
 STORY_SECONDS = 240.0
 # Longer than all retries, timeouts and back-offs together.
 REST_SECONDS = 1500.0
@@ -42,7 +42,7 @@ KINDS = ("Deployment", "Deployment", "Deployment", "ReplicaSet", "ReplicationCon
 
 
 @dataclass
-class Story:
+class RandomScenario:
     """What a seed stands for."""
 
     seed: int
@@ -152,19 +152,21 @@ class Story:
         )
 
 
-class Teller:
-    """Tells a story in a world."""
+class Operators:
+    """Tells a story in a cluster."""
 
-    def __init__(self, story: Story, world: SimulatedCluster, promises: Promises) -> None:
+    def __init__(
+        self, story: RandomScenario, cluster: SimulatedCluster, promises: Invariants
+    ) -> None:
         self.story = story
         self.chance = story.chance
-        self.world = world
+        self.cluster = cluster
         self.promises = promises
         self.asked = 0
 
     async def people(self) -> None:
         """Somebody does something every few seconds."""
-        ends = self.world.clock.seconds() + STORY_SECONDS
+        ends = self.cluster.clock.seconds() + STORY_SECONDS
         deeds: list[tuple[float, Callable[[], None]]] = [
             (10, self.ask_for_move),
             (1.0, self.scale),
@@ -178,7 +180,7 @@ class Teller:
             (0.3, self.make_slow),
         ]
         weights = [weight for weight, _ in deeds]
-        while self.world.clock.seconds() < ends:
+        while self.cluster.clock.seconds() < ends:
             await asyncio.sleep(self.chance.uniform(0.5, 8.0))
             ((_, deed),) = self.chance.choices(deeds, weights)
             with suppress(ApiError):
@@ -186,10 +188,10 @@ class Teller:
         self.mend()
 
     def pods(self) -> list[Json]:
-        return [each for each in self.world.list("Pod").values() if is_active(each)]
+        return [each for each in self.cluster.list("Pod").values() if is_active(each)]
 
     def migrations(self) -> list[str]:
-        return list(self.world.list("Migration"))
+        return list(self.cluster.list("Migration"))
 
     def some_app(self) -> tuple[str, str]:
         name = self.chance.choice([*self.story.apps])
@@ -215,13 +217,13 @@ class Teller:
         body["spec"]["mode"] = mode
         if self.chance.random() < 0.1:
             body["spec"]["paused"] = True
-        self.world.create(body)
+        self.cluster.create(body)
 
     def scale(self) -> None:
         kind, name = self.some_app()
         if kind != "Pod":
             size = self.chance.randint(1, 5)
-            self.world.patch(kind, f"{NAMESPACE}/{name}", {"spec": {"replicas": size}})
+            self.cluster.patch(kind, f"{NAMESPACE}/{name}", {"spec": {"replicas": size}})
 
     def roll_out(self) -> None:
         self.change_template({"version": str(self.chance.random())})
@@ -231,24 +233,24 @@ class Teller:
         if owned:
             chosen = self.chance.choice(owned)
             self.promises.excuse(labels_of(chosen).get("app", ""))
-            self.world.delete("Pod", f"{NAMESPACE}/{chosen['metadata']['name']}")
+            self.cluster.delete("Pod", f"{NAMESPACE}/{chosen['metadata']['name']}")
 
     def pause(self) -> None:
         if found := self.migrations():
-            self.world.patch("Migration", self.chance.choice(found), {"spec": {"paused": True}})
+            self.cluster.patch("Migration", self.chance.choice(found), {"spec": {"paused": True}})
 
     def resume(self) -> None:
         for key in self.migrations():
-            self.world.patch("Migration", key, {"spec": {"paused": False}})
+            self.cluster.patch("Migration", key, {"spec": {"paused": False}})
 
     def delete_migration(self) -> None:
         if found := self.migrations():
-            self.world.delete("Migration", self.chance.choice(found))
+            self.cluster.delete("Migration", self.chance.choice(found))
 
     def cordon(self) -> None:
         name = self.chance.choice(self.story.nodes)
-        is_cordoned = self.world.list("Node")[name]["spec"].get("unschedulable")
-        self.world.patch("Node", name, {"spec": {"unschedulable": not is_cordoned}})
+        is_cordoned = self.cluster.list("Node")[name]["spec"].get("unschedulable")
+        self.cluster.patch("Node", name, {"spec": {"unschedulable": not is_cordoned}})
 
     def fail_node(self) -> None:
         name = self.chance.choice(self.story.nodes)
@@ -258,10 +260,10 @@ class Teller:
         self.set_ready(name, "Unknown")
 
     def set_ready(self, name: str, state: str) -> None:
-        found = self.world.list("Node")[name]
-        now = self.world.registry.now()
+        found = self.cluster.list("Node")[name]
+        now = self.cluster.registry.now()
         status = with_conditions(found["status"], [condition("Ready", state, now)])
-        self.world.patch("Node", name, {"status": status}, status=True)
+        self.cluster.patch("Node", name, {"status": status}, status=True)
 
     def make_slow(self) -> None:
         """The next pods of an application take long to start."""
@@ -272,7 +274,7 @@ class Teller:
         if kind != "Deployment":
             return
         template = {"metadata": {"annotations": notes}}
-        changed = self.world.patch(kind, f"{NAMESPACE}/{name}", {"spec": {"template": template}})
+        changed = self.cluster.patch(kind, f"{NAMESPACE}/{name}", {"spec": {"template": template}})
         if changed["spec"]["strategy"]["type"] == "Recreate":
             self.promises.excuse(name)
 
@@ -280,31 +282,35 @@ class Teller:
         """In the end everything is well, and nothing is on hold."""
         for name in self.story.nodes:
             self.set_ready(name, "True")
-            self.world.patch("Node", name, {"spec": {"unschedulable": None}})
+            self.cluster.patch("Node", name, {"spec": {"unschedulable": None}})
         self.resume()
 
 
-async def lived(story: Story, world: SimulatedCluster, promises: Promises) -> None:
+async def run_with_crashes(
+    story: RandomScenario, cluster: SimulatedCluster, promises: Invariants
+) -> None:
     """Let the controller run, die and be started again while the story is told."""
     chance = Random(f"faults {story.seed}")
-    telling = asyncio.create_task(Teller(story, world, promises).people())
+    telling = asyncio.create_task(Operators(story, cluster, promises).people())
     policy, rates = story.policy(), story.rates()
     promises.options = policy.migration_options()
     while not telling.done():
         dies_at = chance.randint(5, 400) if story.with_faults else None
-        server = FaultyServer(world.server, chance, rates, dies_at)
+        server = FaultyApiServer(cluster.server, chance, rates, dies_at)
         promises.servers.append(server)
-        await one_life(server, policy, world, chance, telling)
+        await run_until_crash(server, policy, cluster, chance, telling)
         await asyncio.sleep(chance.uniform(0.1, 20.0))
     telling.result()
-    await final_life(FaultyServer(world.server, chance, FaultRates()), policy, world, chance)
+    await run_to_rest(
+        FaultyApiServer(cluster.server, chance, FaultRates()), policy, cluster, chance
+    )
 
 
-async def one_life(
-    server: FaultyServer, policy: Policy, world: SimulatedCluster, chance: Random, telling: Any
+async def run_until_crash(
+    server: FaultyApiServer, policy: Policy, cluster: SimulatedCluster, chance: Random, telling: Any
 ) -> None:
     """A process, until it dies or the story is over."""
-    program = Program(server, policy, clock=world.clock, chance=chance)
+    program = Program(server, policy, clock=cluster.clock, chance=chance)
     running = asyncio.create_task(program.run())
     dying = asyncio.create_task(server.died.wait())
     await asyncio.wait({running, dying, telling}, return_when=asyncio.FIRST_COMPLETED)
@@ -314,11 +320,11 @@ async def one_life(
     await asyncio.gather(running, dying, return_exceptions=True)
 
 
-async def final_life(
-    server: FaultyServer, policy: Policy, world: SimulatedCluster, chance: Random
+async def run_to_rest(
+    server: FaultyApiServer, policy: Policy, cluster: SimulatedCluster, chance: Random
 ) -> None:
     """A process that nothing happens to any more, for long enough to finish everything."""
-    program = Program(server, policy, clock=world.clock, chance=chance)
+    program = Program(server, policy, clock=cluster.clock, chance=chance)
     running = asyncio.create_task(program.run())
     await asyncio.sleep(REST_SECONDS)
     assert not running.done(), running.result()
@@ -326,19 +332,19 @@ async def final_life(
     await running
 
 
-def told(story: Story) -> list[str]:
+def violations_in(story: RandomScenario) -> list[str]:
     """Tell a story from beginning to end; the promises that were broken on the way."""
 
-    async def tell(clock: Any) -> list[str]:
-        world = SimulatedCluster(story.objects(), seed=story.seed, start=START, timings=TIMINGS)
-        promises = Promises(world, story.apps)
-        await world.start()
+    async def steps(clock: Any) -> list[str]:
+        cluster = SimulatedCluster(story.objects(), seed=story.seed, start=START, timings=TIMINGS)
+        promises = Invariants(cluster, story.apps)
+        await cluster.start()
         await asyncio.sleep(60)
         promises.begin()
-        await lived(story, world, promises)
+        await run_with_crashes(story, cluster, promises)
         await asyncio.sleep(60)
         promises.end()
-        await world.stop()
+        await cluster.stop()
         return promises.broken
 
-    return run(tell, START)
+    return run_simulated(steps, START)

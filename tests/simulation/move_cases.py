@@ -8,7 +8,11 @@ from typing import Any
 from rescheduler.simulation.cluster.json_objects import Json
 from testcluster.builders import budget, deployment, pod, replicaset, statefulset
 from tests.migration.support import COST, ID, STATUS, is_ready, node_of
-from tests.simulation.stages import MemoryStage, RealStage, Stage
+from tests.simulation.real_and_simulated_clusters import (
+    ClusterForCase,
+    RealClusterForCase,
+    SimulatedClusterForCase,
+)
 
 APP = "web"
 FINISHED = ("Completed", "Failed", "Cancelled")
@@ -24,7 +28,7 @@ IN_THE_MIDDLE = ("scale down", "roll out", "pause", "delete migration", "delete 
 
 
 @dataclass(frozen=True)
-class Plot:
+class MoveCase:
     """What a seed stands for."""
 
     seed: int
@@ -40,7 +44,7 @@ class Plot:
         return self.mode == "Evict" or self.kind == "StatefulSet"
 
 
-def plot_of(seed: int) -> Plot:
+def move_case(seed: int) -> MoveCase:
     """Every seed is another story, and twenty in a row have some of everything."""
     chance = Random(f"plot {seed}")
     turn, number = divmod(seed, 6)
@@ -62,11 +66,11 @@ def plot_of(seed: int) -> Plot:
         budgets = chance.choice(("none", "one may be missing"))
     replicas = 3 if event == "scale down" else chance.randint(1, 3)
     if kind == "Pod":
-        return Plot(seed, kind, 1, "none", mode, event)
-    return Plot(seed, kind, replicas, budgets, mode, event)
+        return MoveCase(seed, kind, 1, "none", mode, event)
+    return MoveCase(seed, kind, replicas, budgets, mode, event)
 
 
-def workload(plot: Plot, namespace: str) -> Json:
+def workload(plot: MoveCase, namespace: str) -> Json:
     """What is moved: it stays on the story's own nodes."""
     key = f"{namespace}/{APP}"
     here: dict[str, Any] = {"nodeSelector": {"rescheduler-test": namespace}}
@@ -87,7 +91,7 @@ def workload(plot: Plot, namespace: str) -> Json:
     return made
 
 
-def budgets_of(plot: Plot, namespace: str) -> list[Json]:
+def budgets_of(plot: MoveCase, namespace: str) -> list[Json]:
     """What protects it."""
     key = f"{namespace}/{APP}"
     second = budget(f"{key}-too", max_unavailable=1, selector={"app": APP})
@@ -100,7 +104,7 @@ def budgets_of(plot: Plot, namespace: str) -> list[Json]:
 
 
 @dataclass
-class Ending:
+class CaseOutcome:
     """What is compared."""
 
     steps: list[str]
@@ -110,14 +114,14 @@ class Ending:
     leftovers: list[str]
 
 
-class Telling:
+class CaseRun:
     """Tells one plot on one stage."""
 
-    def __init__(self, plot: Plot, stage: Stage) -> None:
+    def __init__(self, plot: MoveCase, stage: ClusterForCase) -> None:
         self.plot = plot
         self.stage = stage
 
-    async def tell(self) -> None:
+    async def steps(self) -> None:
         """From the first pod to the end of the migration."""
         await self.set_up()
         await self.ask()
@@ -140,10 +144,10 @@ class Telling:
         small = plot.event == "small target"
         await stage.add_node("second", works=not hangs, cpu="50m" if small else "8")
         if plot.event == "cordoned target":
-            stage_node(stage, "second", unschedulable=True)
+            patch_node(stage, "second", unschedulable=True)
         if plot.evicts:
             # The replacement has only one place to go.
-            stage_node(stage, "first", unschedulable=True)
+            patch_node(stage, "first", unschedulable=True)
 
     async def ask(self) -> None:
         """The move: of the pod whose name comes first."""
@@ -235,7 +239,7 @@ class Telling:
                 found.append(f"budget {each['metadata']['name']}")
         return found
 
-    def ending(self, steps: list[str]) -> Ending:
+    def ending(self, steps: list[str]) -> CaseOutcome:
         """What became of it."""
         found = self.migration()
         status = found["status"] if found is not None else {}
@@ -252,14 +256,14 @@ class Telling:
             # The workload's own controller may take the old pod away before it is put back: of
             # equal pods those go whose random uid comes first, and a rollout is as quick as we are.
             steps = [step for step in steps if step != "restore-old"]
-        return Ending(
+        return CaseOutcome(
             steps, {name: status.get(name) for name in told}, dict(places), self.leftovers()
         )
 
 
-def stage_node(stage: Stage, name: str, **spec: Any) -> None:
+def patch_node(stage: ClusterForCase, name: str, **spec: Any) -> None:
     """Change a node."""
-    if isinstance(stage, MemoryStage):
-        stage.world.patch("Node", stage.node(name), {"spec": spec})
-    elif isinstance(stage, RealStage):
+    if isinstance(stage, SimulatedClusterForCase):
+        stage.cluster.patch("Node", stage.node(name), {"spec": spec})
+    elif isinstance(stage, RealClusterForCase):
         stage.corner.outside.patch(f"/api/v1/nodes/{stage.node(name)}", {"spec": spec})

@@ -10,12 +10,12 @@ from rescheduler.labels import MIGRATION_ID, MIGRATION_STATUS
 from rescheduler.model.rules.node_availability import DEFAULT_MAINTENANCE_LABEL
 from rescheduler.simulation.cluster.json_objects import Json
 from rescheduler.simulation.results import ResultRecorder
-from rescheduler.simulation.results.result import Moments
+from rescheduler.simulation.results.result import ShortageCounts
 from testcluster.builders import deployment, node, pod, replicaset, statefulset
 
 
 @dataclass
-class Scene:
+class RecordedCluster:
     """A recorder that is told of changes one by one, on a clock set by hand."""
 
     now: float = 0.0
@@ -61,10 +61,10 @@ class Scene:
         old = self.there.pop(name)
         self._callbacks[old["kind"]](old, None)
 
-    def by_moves(self) -> Moments:
+    def by_moves(self) -> ShortageCounts:
         return self.recorder.shortages.moments()[0]
 
-    def own(self) -> Moments:
+    def own(self) -> ShortageCounts:
         return self.recorder.shortages.moments()[1]
 
 
@@ -78,26 +78,26 @@ def web(number: int, on: str = "a", ready: bool = True, owner: Json | None = FIR
 
 
 @pytest.fixture
-def scene() -> Scene:
-    made = Scene()
+def scene() -> RecordedCluster:
+    made = RecordedCluster()
     made.put(node("a"), node("b"), WEB, FIRST, web(1), web(2))
     made.recorder.shortages.begin()
     return made
 
 
-def test_a_cluster_that_has_all_its_pods_misses_none(scene: Scene) -> None:
+def test_a_cluster_that_has_all_its_pods_misses_none(scene: RecordedCluster) -> None:
     assert scene.by_moves().total == scene.own().total == 0
 
 
 def test_what_is_missing_from_the_start_is_nobodys_fault() -> None:
-    scene = Scene()
+    scene = RecordedCluster()
     scene.put(node("a"), WEB, FIRST, web(1))
     scene.recorder.shortages.begin()
     assert scene.own().by_cause == {"Start": 1}
     assert scene.by_moves().total == 0
 
 
-def test_a_handoff_that_adopts_before_it_retires_misses_no_moment(scene: Scene) -> None:
+def test_a_handoff_that_adopts_before_it_retires_misses_no_moment(scene: RecordedCluster) -> None:
     scene.migrate("Handoff", FIRST["metadata"]["uid"])
     scene.mark("web-1")
     scene.put(web(3, on="b", owner=None))
@@ -107,7 +107,7 @@ def test_a_handoff_that_adopts_before_it_retires_misses_no_moment(scene: Scene) 
     assert scene.by_moves().total == scene.own().total == 0
 
 
-def test_a_handoff_that_retires_too_early_is_charged_with_it(scene: Scene) -> None:
+def test_a_handoff_that_retires_too_early_is_charged_with_it(scene: RecordedCluster) -> None:
     scene.migrate("Handoff", FIRST["metadata"]["uid"])
     scene.mark("web-1")
     scene.put(web(3, on="b", owner=None))
@@ -117,14 +117,14 @@ def test_a_handoff_that_retires_too_early_is_charged_with_it(scene: Scene) -> No
     assert scene.by_moves().pod_seconds == 0
 
 
-def test_a_sibling_that_goes_during_a_handoff_is_charged_to_it(scene: Scene) -> None:
+def test_a_sibling_that_goes_during_a_handoff_is_charged_to_it(scene: RecordedCluster) -> None:
     scene.migrate("Handoff", FIRST["metadata"]["uid"])
     scene.mark("web-1")
     scene.ask_to_go("web-2")
     assert scene.by_moves().by_workload == {"Deployment shop/web": 1}
 
 
-def test_an_eviction_is_charged_until_the_replacement_is_ready(scene: Scene) -> None:
+def test_an_eviction_is_charged_until_the_replacement_is_ready(scene: RecordedCluster) -> None:
     scene.migrate("Evict", FIRST["metadata"]["uid"])
     scene.mark("web-1")
     scene.now = 10.0
@@ -132,11 +132,11 @@ def test_an_eviction_is_charged_until_the_replacement_is_ready(scene: Scene) -> 
     scene.put(web(3, on="b", ready=False))
     scene.now = 22.0
     scene.put(web(3, on="b"))
-    assert scene.by_moves() == Moments(1, 12.0, {"Deployment shop/web": 1}, {"Evict": 1})
+    assert scene.by_moves() == ShortageCounts(1, 12.0, {"Deployment shop/web": 1}, {"Evict": 1})
     assert scene.own().total == 0
 
 
-def test_a_moment_that_lasts_is_counted_with_the_time_so_far(scene: Scene) -> None:
+def test_a_moment_that_lasts_is_counted_with_the_time_so_far(scene: RecordedCluster) -> None:
     scene.migrate("Evict", FIRST["metadata"]["uid"])
     scene.mark("web-1")
     scene.ask_to_go("web-1")
@@ -144,13 +144,15 @@ def test_a_moment_that_lasts_is_counted_with_the_time_so_far(scene: Scene) -> No
     assert scene.by_moves().pod_seconds == 7.0
 
 
-def test_scaling_up_is_the_workloads_own(scene: Scene) -> None:
+def test_scaling_up_is_the_workloads_own(scene: RecordedCluster) -> None:
     scene.change("Deployment web", spec={"replicas": 5})
     assert scene.own().by_cause == {"Scaling": 3}
     assert scene.by_moves().total == 0
 
 
-def test_a_mark_on_a_pod_changes_nothing_even_while_others_are_missing(scene: Scene) -> None:
+def test_a_mark_on_a_pod_changes_nothing_even_while_others_are_missing(
+    scene: RecordedCluster,
+) -> None:
     scene.change("Deployment web", spec={"replicas": 3})
     scene.migrate("Handoff", FIRST["metadata"]["uid"])
     scene.now = 5.0
@@ -159,13 +161,13 @@ def test_a_mark_on_a_pod_changes_nothing_even_while_others_are_missing(scene: Sc
     assert (scene.own().total, scene.own().pod_seconds) == (1, 5.0)
 
 
-def test_scaling_down_misses_nothing(scene: Scene) -> None:
+def test_scaling_down_misses_nothing(scene: RecordedCluster) -> None:
     scene.change("Deployment web", spec={"replicas": 1})
     scene.ask_to_go("web-1")
     assert scene.own().total == 0
 
 
-def test_a_failed_node_is_not_charged_to_a_move_even_in_its_middle(scene: Scene) -> None:
+def test_a_failed_node_is_not_charged_to_a_move_even_in_its_middle(scene: RecordedCluster) -> None:
     scene.migrate("Handoff", FIRST["metadata"]["uid"])
     scene.mark("web-1")
     scene.put(node("a", ready=False))
@@ -174,7 +176,7 @@ def test_a_failed_node_is_not_charged_to_a_move_even_in_its_middle(scene: Scene)
     assert scene.by_moves().total == 0
 
 
-def test_a_rollout_is_the_workloads_own(scene: Scene) -> None:
+def test_a_rollout_is_the_workloads_own(scene: RecordedCluster) -> None:
     scene.put(SECOND)
     scene.change("ReplicaSet web-2222", spec={"replicas": 1})
     scene.change("ReplicaSet web-1111", spec={"replicas": 1})
@@ -182,7 +184,7 @@ def test_a_rollout_is_the_workloads_own(scene: Scene) -> None:
     assert scene.own().by_cause == {"Rollout": 1}
 
 
-def test_an_eviction_by_us_is_charged_even_during_a_rollout(scene: Scene) -> None:
+def test_an_eviction_by_us_is_charged_even_during_a_rollout(scene: RecordedCluster) -> None:
     scene.put(SECOND)
     scene.change("ReplicaSet web-2222", spec={"replicas": 1})
     scene.migrate("Evict", FIRST["metadata"]["uid"])
@@ -191,14 +193,14 @@ def test_an_eviction_by_us_is_charged_even_during_a_rollout(scene: Scene) -> Non
     assert scene.by_moves().by_cause == {"Evict": 1}
 
 
-def test_a_pod_that_goes_by_itself_is_charged_to_nobody(scene: Scene) -> None:
+def test_a_pod_that_goes_by_itself_is_charged_to_nobody(scene: RecordedCluster) -> None:
     scene.migrate("Handoff", FIRST["metadata"]["uid"], phase="Completed")
     scene.ask_to_go("web-2")
     assert scene.own().by_cause == {"Other": 1}
 
 
 def test_a_stateful_set_is_a_workload_too() -> None:
-    scene = Scene()
+    scene = RecordedCluster()
     members = statefulset("data/db", replicas=1)
     scene.put(node("a"), members, pod("data/db-0", on="a", owner=members))
     scene.recorder.shortages.begin()
@@ -208,7 +210,7 @@ def test_a_stateful_set_is_a_workload_too() -> None:
     assert scene.by_moves().by_workload == {"StatefulSet data/db": 1}
 
 
-def test_a_workload_that_is_deleted_misses_nothing(scene: Scene) -> None:
+def test_a_workload_that_is_deleted_misses_nothing(scene: RecordedCluster) -> None:
     scene.remove("Deployment web")
     scene.ask_to_go("web-1")
     assert scene.own().total == 0

@@ -47,7 +47,7 @@ class FaultRates:
 NO_FAULTS = FaultRates()
 
 
-class FaultyServer:
+class FaultyApiServer:
     """An `ApiServer` for one program, which dies with it.
 
     `dies_at` is the number of the call at which the program dies: the server hears of that call or

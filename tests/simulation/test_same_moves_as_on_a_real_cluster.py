@@ -8,52 +8,52 @@ from functools import partial
 import pytest
 
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
-from rescheduler.simulation.simulated_time import Clock, run
+from rescheduler.simulation.simulated_time import SimulatedClock, run_simulated
 from testcluster import TestCluster
 from testcluster.builders import namespace as namespace_object
 from testcluster.client import ApiError
 from testcluster.waiting import wait_until
 from tests.migration.support import Corner
-from tests.simulation.same_stories import Ending, Telling, plot_of
-from tests.simulation.stages import (
-    MemoryStage,
-    RealStage,
-    Steps,
-    controlled,
-    controlled_for_real,
+from tests.simulation.move_cases import CaseOutcome, CaseRun, move_case
+from tests.simulation.real_and_simulated_clusters import (
+    RealClusterForCase,
+    SimulatedClusterForCase,
+    StepRecorder,
+    with_controller,
+    with_controller_on_real_cluster,
 )
-from tests.simulation.support import EXACT, START
+from tests.simulation.simulated_clusters import EXACT, START
 
 SEEDS = range(20)
 
 
-def told_in_memory(seed: int) -> Ending:
-    async def live(clock: Clock) -> Ending:
-        world = SimulatedCluster(
+def told_in_memory(seed: int) -> CaseOutcome:
+    async def live(clock: SimulatedClock) -> CaseOutcome:
+        cluster = SimulatedCluster(
             [namespace_object("memory")], seed=seed, start=START, timings=EXACT
         )
-        await world.start()
-        steps = Steps()
-        telling = Telling(plot_of(seed), MemoryStage(world, "memory"))
-        await controlled(world.server, steps, telling.tell(), clock=world.clock)
-        await world.stop()
+        await cluster.start()
+        steps = StepRecorder()
+        telling = CaseRun(move_case(seed), SimulatedClusterForCase(cluster, "memory"))
+        await with_controller(cluster.server, steps, telling.steps(), clock=cluster.clock)
+        await cluster.stop()
         return telling.ending(steps.of["memory/move"])
 
-    return run(live, START)
+    return run_simulated(live, START)
 
 
-async def told_for_real(corners: list[Corner]) -> list[Ending]:
+async def told_for_real(corners: list[Corner]) -> list[CaseOutcome]:
     """All stories at the same time, with one controller."""
-    steps = Steps()
+    steps = StepRecorder()
     tellings = [
-        Telling(plot_of(seed), RealStage(corner))
+        CaseRun(move_case(seed), RealClusterForCase(corner))
         for seed, corner in zip(SEEDS, corners, strict=True)
     ]
 
     async def live() -> None:
-        await asyncio.gather(*[telling.tell() for telling in tellings])
+        await asyncio.gather(*[telling.steps() for telling in tellings])
 
-    await controlled_for_real(corners[0], steps, live())
+    await with_controller_on_real_cluster(corners[0], steps, live())
     return [
         telling.ending(steps.of[f"{corner.namespace}/move"])
         for telling, corner in zip(tellings, corners, strict=True)

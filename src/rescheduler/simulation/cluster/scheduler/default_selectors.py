@@ -33,7 +33,7 @@ class Service(Part):
 SERVICE = Kind("Service", "v1", "services", True, Service)
 
 
-class Groups:
+class DefaultSelectors:
     """Finds the selector of the pods that a pod belongs together with."""
 
     def __init__(self, tables: ClusterTables, services: ObjectTable[Service]) -> None:

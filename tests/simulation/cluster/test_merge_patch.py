@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rescheduler.simulation.cluster.patches import (
+from rescheduler.simulation.cluster.merge_patch import (
     BadPatch,
     json_patched,
     merged,

@@ -14,7 +14,6 @@ from rescheduler.migration.pod_marks import LEAST_COST
 from rescheduler.settings import MigrationOptions
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from rescheduler.simulation.cluster.controllers.base import replicas_of
-from rescheduler.simulation.cluster.faults import FaultyServer
 from rescheduler.simulation.cluster.json_objects import (
     Json,
     annotations_of,
@@ -24,37 +23,38 @@ from rescheduler.simulation.cluster.json_objects import (
     key_of,
     labels_of,
 )
+from tests.simulation.faulty_api_server import FaultyApiServer
 
 NAMESPACE = "shop"
 FINISHED = ("Completed", "Failed", "Cancelled")
 
 
-class Promises:
-    """Watches a world, and notes what should not have happened."""
+class Invariants:
+    """Watches a cluster, and notes what should not have happened."""
 
-    def __init__(self, world: SimulatedCluster, apps: Mapping[str, str]) -> None:
-        self.world = world
+    def __init__(self, cluster: SimulatedCluster, apps: Mapping[str, str]) -> None:
+        self.cluster = cluster
         self.apps = apps
         self.broken: list[str] = []
         self.options = MigrationOptions()
-        self.servers: list[FaultyServer] = []
+        self.servers: list[FaultyApiServer] = []
         self._excused: set[str] = set()
         self._serving: dict[str, str] = {}
 
     def begin(self) -> None:
         """From now on."""
-        for key, pod in self.world.list("Pod").items():
+        for key, pod in self.cluster.list("Pod").items():
             if serves(pod):
                 self._serving[key] = labels_of(pod).get("app", "")
-        self.world.subscribe("Pod", self._pod_changed)
-        self.world.subscribe("Migration", self._migration_changed)
+        self.cluster.subscribe("Pod", self._pod_changed)
+        self.cluster.subscribe("Migration", self._migration_changed)
 
     def excuse(self, app: str) -> None:
         """Something happened to an application that takes pods away from it."""
         self._excused.add(app)
 
     def _note(self, text: str) -> None:
-        self.broken.append(f"{self.world.clock.now():%H:%M:%S} {text}")
+        self.broken.append(f"{self.cluster.clock.now():%H:%M:%S} {text}")
 
     # ------------------------------------------------------------ at every change
 
@@ -80,7 +80,7 @@ class Promises:
         kind = self.apps.get(app)
         if kind is None or kind == "Pod":
             return 1 if kind == "Pod" else None
-        found = self.world.get(kind, f"{NAMESPACE}/{app}")
+        found = self.cluster.get(kind, f"{NAMESPACE}/{app}")
         return None if found is None else replicas_of(found)
 
     def _migration_changed(self, old: Json | None, new: Json | None) -> None:
@@ -97,7 +97,7 @@ class Promises:
     def _check_limits(self, started: str) -> None:
         flying = [
             each
-            for each in self.world.list("Migration").values()
+            for each in self.cluster.list("Migration").values()
             if each["status"]["phase"] == "InProgress" and not self._was_late(each)
         ]
         if len(flying) > self.options.max_in_flight:
@@ -130,7 +130,7 @@ class Promises:
         self._check_workloads()
 
     def _check_leftovers(self) -> None:
-        for key, pod in self.world.list("Pod").items():
+        for key, pod in self.cluster.list("Pod").items():
             notes = annotations_of(pod)
             if labels_of(pod).get(MIGRATION_STATUS) == "in-progress":
                 self._note(f"pod {key} is still marked")
@@ -138,12 +138,12 @@ class Promises:
                 self._note(f"pod {key} still has our deletion cost")
             if PREVIOUS_MARKS in notes and MIGRATION_STATUS not in labels_of(pod):
                 self._note(f"pod {key} still remembers earlier marks")
-        for key, budget in self.world.list("PodDisruptionBudget").items():
+        for key, budget in self.cluster.list("PodDisruptionBudget").items():
             if MIGRATION_ID in labels_of(budget):
                 self._note(f"budget {key} is still there")
 
     def _check_migrations(self) -> None:
-        for key, migration in self.world.list("Migration").items():
+        for key, migration in self.cluster.list("Migration").items():
             status = migration["status"]
             if status["phase"] not in FINISHED and not is_waiting(status):
                 self._note(f"migration {key} is not finished: {status}")
@@ -153,7 +153,7 @@ class Promises:
 
     def _check_workloads(self) -> None:
         there: Counter[str] = Counter()
-        for key, pod in self.world.list("Pod").items():
+        for key, pod in self.cluster.list("Pod").items():
             app = labels_of(pod).get("app", "")
             there[app] += 1
             if not is_active(pod) or not is_ready(pod):

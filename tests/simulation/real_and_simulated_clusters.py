@@ -32,14 +32,14 @@ OPTIONS = replace(QUICK_OPTIONS, max_in_flight=100, max_retries=1, bare_pods=Tru
 """Nothing waits for a place, and what fails is soon given up."""
 
 
-class Steps:
+class StepRecorder:
     """What was written for each migration, in order."""
 
     def __init__(self) -> None:
         self.of: defaultdict[str, list[str]] = defaultdict(list)
 
     def reached(self, point: str, migration: str) -> None:
-        """For a controller to tell how far it is."""
+        """For a controller to steps how far it is."""
         moment, _, action = point.partition("-")
         steps = self.of[migration]
         if moment != "after" or action in ("message", "forget"):
@@ -49,7 +49,7 @@ class Steps:
             steps.append(action)
 
 
-class Stage(Protocol):
+class ClusterForCase(Protocol):
     """Where a story is told."""
 
     namespace: str
@@ -79,7 +79,7 @@ class Stage(Protocol):
     async def until(self, condition: Callable[[], object], what: str) -> None: ...
 
 
-class RealStage:
+class RealClusterForCase:
     """A corner of the test cluster."""
 
     def __init__(self, corner: Corner) -> None:
@@ -126,11 +126,11 @@ class RealStage:
         await eventually(condition, f"{self.namespace}: {what}", 60, 0.15)
 
 
-class MemoryStage:
-    """A world of its own."""
+class SimulatedClusterForCase:
+    """A cluster of its own."""
 
-    def __init__(self, world: SimulatedCluster, namespace: str) -> None:
-        self.world = world
+    def __init__(self, cluster: SimulatedCluster, namespace: str) -> None:
+        self.cluster = cluster
         self.namespace = namespace
 
     def node(self, name: str) -> str:
@@ -138,45 +138,45 @@ class MemoryStage:
 
     async def add_node(self, name: str, *, works: bool = True, cpu: str = "8") -> None:
         labels = {"rescheduler-test": self.namespace}
-        self.world.create(node(self.node(name), cpu=cpu, labels=labels))
+        self.cluster.create(node(self.node(name), cpu=cpu, labels=labels))
         if not works:
-            self.world.hang_node(self.node(name))
+            self.cluster.hang_node(self.node(name))
 
     async def put(self, *objects: Json) -> None:
         for each in objects:
-            self.world.create(each)
+            self.cluster.create(each)
 
     def patch(self, plural: str, name: str, body: Json) -> None:
-        self.world.patch(KINDS[plural], f"{self.namespace}/{name}", body)
+        self.cluster.patch(KINDS[plural], f"{self.namespace}/{name}", body)
 
     def delete(self, plural: str, name: str) -> None:
-        self.world.delete(KINDS[plural], f"{self.namespace}/{name}")
+        self.cluster.delete(KINDS[plural], f"{self.namespace}/{name}")
 
     def pods(self, app: str) -> list[Json]:
         return [pod for pod in self.owned("pods") if labels_of(pod).get("app") == app]
 
     def create_migration(self, body: Json) -> None:
-        self.world.create(body)
+        self.cluster.create(body)
 
     def migration(self, name: str) -> Json | None:
-        return self.world.get("Migration", f"{self.namespace}/{name}")
+        return self.cluster.get("Migration", f"{self.namespace}/{name}")
 
     def owned(self, plural: str) -> list[Json]:
         kind = KINDS.get(plural, "PodDisruptionBudget")
         return [
             each
-            for each in self.world.list(kind).values()
+            for each in self.cluster.list(kind).values()
             if each["metadata"]["namespace"] == self.namespace
         ]
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
-        ends = self.world.clock.seconds() + 600
+        ends = self.cluster.clock.seconds() + 600
         while not condition():
-            assert self.world.clock.seconds() < ends, f"{self.namespace}: never {what}"
+            assert self.cluster.clock.seconds() < ends, f"{self.namespace}: never {what}"
             await asyncio.sleep(0.05)
 
 
-async def controlled(server: ApiServer, steps: Steps, live: Any, **clock: Any) -> None:
+async def with_controller(server: ApiServer, steps: StepRecorder, live: Any, **clock: Any) -> None:
     """Run a controller while something lives."""
     tables = ClusterTables()
     seconds = {"clock": clock["clock"].seconds} if clock else {}
@@ -199,7 +199,7 @@ async def controlled(server: ApiServer, steps: Steps, live: Any, **clock: Any) -
         await store.stop()
 
 
-async def controlled_for_real(corner: Corner, steps: Steps, live: Any) -> None:
+async def with_controller_on_real_cluster(corner: Corner, steps: StepRecorder, live: Any) -> None:
     """The same on the test cluster."""
     async with client_for(corner.cluster) as client:
-        await controlled(client, steps, live)
+        await with_controller(client, steps, live)

@@ -5,14 +5,14 @@ import numpy as np
 
 from rescheduler.model.kinds import KIND_BY_NAME
 from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors, Service
 from rescheduler.simulation.cluster.scheduler.scheduler import SimulatedScheduler
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 from rescheduler.simulation.cluster.scheduler.scoring import Scoring
-from rescheduler.simulation.cluster.scheduler.services import Groups, Service
 from testcluster.client import JsonObject
 
 
-class Scene:
+class SchedulerSetup:
     """Tables filled with objects, and the scheduler that looks at them."""
 
     def __init__(self, *objects: JsonObject, seed: int = 1) -> None:
@@ -44,9 +44,9 @@ class Scene:
         A plugin that has nothing to say is left out. All is counted from the beginning.
         """
         cluster = SchedulerCache(self.tables)
-        scoring = Scoring(cluster, Groups(self.tables, self.scheduler.services))
-        template, nodes = waiting(cluster, self.tables, pod)
-        names = [cluster.judge.snapshot.nodes.names[node] for node in nodes.tolist()]
+        scoring = Scoring(cluster, DefaultSelectors(self.tables, self.scheduler.services))
+        template, nodes = template_and_feasible_nodes(cluster, self.tables, pod)
+        names = [cluster.checker.snapshot.nodes.names[node] for node in nodes.tolist()]
         return {
             plugin.name: dict(zip(names, points.tolist(), strict=True))
             for plugin, points in scoring.points(template, nodes)
@@ -63,14 +63,14 @@ class Scene:
         return placement.reason
 
 
-def waiting(
+def template_and_feasible_nodes(
     cluster: SchedulerCache, tables: ClusterTables, pod: str
 ) -> "tuple[int, np.ndarray[tuple[int], np.dtype[np.int64]]]":
     """The template of a pod that waits, and the nodes that would take it."""
     row = tables.pods.row_of(pod)
     assert row is not None
     template = cluster.template_of(row)
-    return template, np.flatnonzero(cluster.judge.accepted(template))
+    return template, np.flatnonzero(cluster.checker.accepted(template))
 
 
 def service(key: str, selector: dict[str, str]) -> JsonObject:
