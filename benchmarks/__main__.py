@@ -17,6 +17,7 @@ BENCHMARKS = {
     "planning_memory": "read 150,000 pods and plan for them, in as little memory as possible",
     "planning_quality": "pack 5,000 pods onto cheap nodes, and make room among 2,000",
     "extender": "answer kube-scheduler about 5,000 nodes, and place pods with a real one",
+    "node_name_lists": "answer filter and prioritize about 500 and 5,000 node names, without HTTP",
     "simulation": "simulate a day of 1,000 nodes and 20,000 pods, alone and with the rescheduler",
     "scheduling": "place pods in memory among 1,000 nodes and 20,000 pods",
     "migrations": "move 200 pods by handoff, 20 at a time, on a real control plane",

@@ -15,6 +15,8 @@ from rescheduler.settings import Arguments, Options, Seconds, SecondsOrZero, Str
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+ALL_PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+PLACES_OF_FILES = ("src", "tests", "testcluster", "benchmarks", "examples", "deploy", "docs")
 
 
 def options_of(block: type[Options], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -67,3 +69,19 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
+
+
+def files_of_the_project() -> set[str]:
+    paths = (path for place in PLACES_OF_FILES for path in (ROOT / place).rglob("*"))
+    return {str(path.relative_to(ROOT)) for path in paths if "__pycache__" not in path.parts}
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.name)
+def test_files_that_are_named_exist(page: Path) -> None:
+    """A path may be named from the root, from the package, or by its end."""
+    known = {f"/{path}" for path in files_of_the_project()}
+    for name in re.findall(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|j2|css|jsonl|go))`", page.read_text()):
+        assert any(path.endswith(f"/{name}") for path in known), f"{page.name} names {name}"
+    for name in re.findall(r"`((?:[\w.-]+/)+)`", page.read_text()):
+        folder = f"/{name.rstrip('/')}"
+        assert any(path.endswith(folder) for path in known), f"{page.name} names {name}"

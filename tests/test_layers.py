@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rescheduler import labels
 from rescheduler.settings import StrategyName
 
 SOURCES = Path(__file__).parent.parent / "src" / "rescheduler"
@@ -196,6 +197,21 @@ def test_the_core_names_no_strategy() -> None:
                 words = {alias.name for alias in node.names}
             found = words & names
             assert not found, f"{module}:{getattr(node, 'lineno', 0)} names {found}"
+
+
+def test_every_label_key_stands_in_one_place() -> None:
+    keys = {
+        key
+        for value in vars(labels).values()
+        for key in (value if isinstance(value, tuple) else (value,))
+        if isinstance(key, str) and "/" in key
+    }
+    for module in SOURCES.rglob("*.py"):
+        if module.name == "labels.py":
+            continue
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.Constant) and node.value in keys:
+                pytest.fail(f"{module}:{node.lineno} spells out {node.value}")
 
 
 @pytest.mark.parametrize("package", PACKAGES)

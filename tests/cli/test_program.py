@@ -12,7 +12,7 @@ from tests.cli.conftest import Result, Start
 Command = Callable[..., Result]
 
 CLUSTER = Path(__file__).parents[2] / "examples" / "uneven-cluster.yaml"
-HEAVY = ("aiohttp", "kubernetes", "msgspec", "numpy", "rich", "yaml")
+HEAVY = ("aiohttp", "jinja2", "kubernetes", "msgspec", "numpy", "rich", "yaml")
 
 
 def test_kubectl_runs_it_under_another_name() -> None:

@@ -82,6 +82,50 @@ def test_what_we_answered_may_be_asked_about_in_the_same_bytes() -> None:
     assert points == {"c": 0, "gone": 10, "b": 10, "d": 0}
 
 
+NAMES = st.lists(st.text("abc-.019", max_size=12), max_size=12)
+
+
+@given(st.sets(st.text("abc-.019", min_size=1, max_size=12), max_size=12), NAMES)
+def test_names_that_we_know_and_others_are_answered_in_their_order(
+    known: set[str], others: list[str]
+) -> None:
+    """A node that we do not know may be used, and gets no points."""
+    extender = extender_for(nodes(*sorted(known)))
+    names = [*others, *known, *others]
+    assert filtered(extender, NEW, names) == names
+    answer = answered(extender.prioritize(asked(NEW, names)))
+    expected = [{"Host": name, "Score": 10 if name in known else 0} for name in names]
+    assert answer == expected
+
+
+@pytest.mark.parametrize(
+    "written", [b'[ "a",\n"b" ]', b'["\\u0061","b"]', b'["a" , "b"]', b'\t["a","b"]']
+)
+def test_names_in_another_style_are_the_same_names(written: bytes) -> None:
+    body = msgspec.json.encode({"Pod": NEW, "NodeNames": msgspec.Raw(written)})
+    answer = answered(extender_for(SMALL_CLUSTER).filter(body))
+    assert answer["NodeNames"] == ["b"]
+    assert list(answer["FailedNodes"]) == ["a"]
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "knoten-ö", "a\nb", "a b", ""])
+def test_a_name_that_no_node_can_have_is_that_of_an_unknown_node(name: str) -> None:
+    extender = extender_for(SMALL_CLUSTER)
+    assert filtered(extender, NEW, ["a", name]) == [name]
+    assert scored(extender, NEW, ["b", name]) == {"b": 10, name: 0}
+
+
+@pytest.mark.parametrize(
+    "written",
+    [b"{}", b'"a"', b'["a"', b'["a",1]', b'[["a"]]', b'["a""b"]', b'["a",]', b'["\xff"]'],
+)
+@pytest.mark.parametrize("verb", ["filter", "prioritize"])
+def test_what_is_no_list_of_names_is_refused(verb: str, written: bytes) -> None:
+    body = b'{"Pod":' + msgspec.json.encode(NEW) + b',"NodeNames":' + written + b"}"
+    with pytest.raises(BadRequest, match="expected ExtenderArgs"):
+        getattr(extender_for(SMALL_CLUSTER), verb)(body)
+
+
 MALFORMED = {
     "nothing": (b"", "truncated"),
     "no JSON": (b"<html>", "malformed"),
@@ -92,7 +136,7 @@ MALFORMED = {
     "a pod without a name": (b'{"Pod": {"metadata": {}}}', "`name`"),
     "names that are numbers": (
         msgspec.json.encode({"Pod": NEW, "NodeNames": [1]}),
-        "NodeNames: expected names of nodes",
+        "Expected `str`, got `int` - at `$.NodeNames[0]`",
     ),
     "a node without a name": (asked_with_nodes(NEW, [{"metadata": {}}]), "`name`"),
     "a bad quantity": (asked(pod("shop/bad", cpu="5oom"), ["a"]), "pod shop/bad: '5oom'"),

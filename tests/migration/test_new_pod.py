@@ -4,12 +4,7 @@ from typing import Any
 
 from rescheduler.migration.new_pod import kept_for, label_to_withhold, name_of_copy, replica_name
 from rescheduler.migration.state_machine.observation import ObservedWorkload
-from rescheduler.migration.workload_objects import (
-    PlainSelectorSpec,
-    PodTemplate,
-    Service,
-    TemplateMeta,
-)
+from rescheduler.migration.workload_objects import PodTemplate, TemplateMeta
 from rescheduler.model.objects import (
     BudgetSpec,
     Identity,
@@ -17,6 +12,8 @@ from rescheduler.model.objects import (
     ObjectMeta,
     PodDisruptionBudget,
     ReplicaSet,
+    Service,
+    ServiceSpec,
 )
 
 HERE = {"key": "metadata.name", "operator": "In", "values": ["b"]}
@@ -67,7 +64,7 @@ def workload(labels: dict[str, str]) -> ObservedWorkload:
 
 
 def service(**selector: str) -> Service:
-    return Service(Identity(name="s"), PlainSelectorSpec(selector))
+    return Service(Identity(name="s"), ServiceSpec(selector))
 
 
 def protection(**selector: str) -> PodDisruptionBudget:

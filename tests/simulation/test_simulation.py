@@ -11,9 +11,10 @@ import pytest
 
 from rescheduler.labels import MAINTENANCE
 from rescheduler.settings import Policy, Seconds, StrategyName
-from rescheduler.simulation.results import Result
+from rescheduler.simulation.results.result import Result
 from rescheduler.simulation.results.text import headline
-from rescheduler.simulation.scenario import read_workload, timeline_of
+from rescheduler.simulation.scenario.timeline import timeline_of
+from rescheduler.simulation.scenario.workload_file import read_workload
 from rescheduler.simulation.scenario.cluster_completion import complete_cluster
 from rescheduler.simulation.scenario.cluster_input import objects_in
 from rescheduler.simulation.scenario.example_cluster import example_cluster, example_policy

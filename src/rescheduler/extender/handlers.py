@@ -8,6 +8,7 @@ import time
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 import msgspec
 import numpy as np
@@ -16,7 +17,6 @@ from rescheduler.errors import ApiError
 from rescheduler.extender.assumed_pods import AssumedPods
 from rescheduler.extender.filter import Decision, FilterLimits, Wanted, decide, short_of_promised
 from rescheduler.extender.node_loads import MEASURED, UNKNOWN, Candidates, NodeLoads, Rows
-from rescheduler.extender.node_name_lists import Listed, NodeLookup, write_scores
 from rescheduler.extender.prioritize import scores
 from rescheduler.extender.promised_room import Promise, PromisedRoom
 from rescheduler.extender.protocol import (
@@ -26,6 +26,7 @@ from rescheduler.extender.protocol import (
     ExtenderBindingArgs,
     ExtenderBindingResult,
     ExtenderFilterResult,
+    HostPriority,
     NodeList,
     question,
 )
@@ -55,7 +56,7 @@ TooHot = Callable[[str], None]
 class Case:
     """A question with all that is known about it."""
 
-    asked: Listed
+    names: list[str]
     nodes: Candidates
     wanted: Wanted
     promised: Bools
@@ -79,7 +80,6 @@ class Extender:
         """May be replaced at any time."""
         self._server = server
         self._nodes, self._pods = tables.nodes, tables.pods
-        self._lookup = NodeLookup(tables.nodes)
         self._loads = NodeLoads(tables, policy.node_maintenance.maintenance_label)
         self._expected = AssumedPods(tables.pods, clock)
         self._planned = planned
@@ -95,7 +95,7 @@ class Extender:
         decision = decide(case.nodes, case.wanted, limits, case.promised, case.target)
         if decision.let_through:
             self._tell_once(args.pod, case, decision, limits)
-        return msgspec.json.encode(self._filter_result(args, case.asked, decision))
+        return msgspec.json.encode(filter_result(args, case.names, decision))
 
     def prioritize(self, body: bytes) -> bytes:
         """Points for each of the nodes."""
@@ -107,7 +107,7 @@ class Extender:
         weights, mean_load = self.policy.score_weights, self._loads.mean_load()
         points = scores(nodes, demand, weights, mean_load, case.target)
         self._expected.expect(key, nodes.rows[points == HIGHEST_SCORE], demand)
-        return write_scores(case.asked.names, points)
+        return msgspec.json.encode(list(map(HostPriority, case.names, points.tolist())))
 
     async def bind(self, body: bytes) -> bytes:
         """Bind the pod; what the server has against it is the answer."""
@@ -126,13 +126,13 @@ class Extender:
     # ------------------------------------------------------------ what is known about a question
 
     def _case(self, args: ExtenderArgs) -> Case:
-        asked, pod = self._lookup.find(names_in(args)), args.pod
+        names, pod = args.names(), args.pod
         demand = pod.demand()
-        nodes = self._candidates(asked.rows)
+        nodes = self._candidates(self._rows_of(names))
         target = self._planned.target_of(pod.metadata)
         promises = self._promises_on(nodes, pod)
         return Case(
-            asked=asked,
+            names=names,
             nodes=with_promised_load(nodes, promises),
             wanted=Wanted(
                 demand=amounts(demand),
@@ -142,6 +142,10 @@ class Extender:
             promised=self._short_of_promised(nodes, promises, demand),
             target=self._index_of(target, nodes) if target is not None else None,
         )
+
+    def _rows_of(self, names: Sequence[str]) -> Rows:
+        found = map(self._nodes.row_of.get, names, repeat(UNKNOWN))
+        return np.fromiter(found, np.int64, len(names))
 
     def _candidates(self, rows: Rows) -> Candidates:
         return self._loads.candidates(rows, self.policy.node_maintenance.maintenance_label)
@@ -174,21 +178,6 @@ class Extender:
             short[index] = short_of_promised(free, demand, promised)
         return short
 
-    def _filter_result(
-        self, args: ExtenderArgs, asked: Listed, decision: Decision
-    ) -> ExtenderFilterResult:
-        """A decision in the form in which the nodes came."""
-        names = asked.names.text(np.array([*decision.refused], np.int64))
-        refused = dict(zip(names, decision.refused.values(), strict=True))
-        if args.has_names:
-            passed = asked.taken(decision.passed)
-            self._lookup.remember(passed)
-            written = msgspec.Raw(passed.names.written)
-            return ExtenderFilterResult(refused, refused, node_names=written)
-        items = args.items
-        nodes = NodeList([items[index] for index in decision.passed.tolist()])
-        return ExtenderFilterResult(refused, refused, nodes=nodes)
-
     def _expect_on(self, node: str, key: str) -> None:
         """Count a pod where the scheduler has chosen to have it, before a watch shows it there."""
         row, held = self._nodes.row_of.get(node), self._pods.held_by(key)
@@ -214,12 +203,11 @@ class Extender:
         if len(self._told) > MOST_REMEMBERED:
             self._told.popitem(last=False)
         best = int(decision.passed[0])
-        (least_loaded,) = case.asked.names.text(decision.passed[:1])
         cpu, memory = 100 * case.nodes.utilization(case.wanted.demand)[:, best]
         message = (
             f"With this pod all nodes that could run it ({len(decision.passed)}) are above "
             f"{limits.cpu_percent:g}% of their CPU or {limits.memory_percent:g}% of their memory. "
-            f"They may be used all the same; the least loaded is {least_loaded} with CPU at "
+            f"They may be used all the same; the least loaded is {case.names[best]} with CPU at "
             f"{cpu:.0f}% and memory at {memory:.0f}%."
         )
         about = about_pod(metadata.namespace, metadata.name, metadata.uid)
@@ -228,11 +216,18 @@ class Extender:
         logger.info("Let overloaded nodes through for a pod", extra=extra)
 
 
-def names_in(args: ExtenderArgs) -> bytes:
-    """The names of the nodes that are asked about, as a JSON list."""
-    if args.has_names:
-        return bytes(args.node_names)
-    return msgspec.json.encode(args.names_of_items())
+def filter_result(
+    args: ExtenderArgs, names: Sequence[str], decision: Decision
+) -> ExtenderFilterResult:
+    """A decision in the form in which the nodes came."""
+    refused = {names[index]: reason for index, reason in decision.refused.items()}
+    passed = decision.passed.tolist()
+    if args.node_names is not None:
+        passed_names = [names[index] for index in passed]
+        return ExtenderFilterResult(refused, refused, node_names=passed_names)
+    items = args.items
+    nodes = NodeList([items[index] for index in passed])
+    return ExtenderFilterResult(refused, refused, nodes=nodes)
 
 
 def promised_by_node(promises: Sequence[Promise]) -> dict[str, Counter[str]]:

@@ -20,7 +20,6 @@ from rescheduler.model.resources import PODS, in_units, pod_amounts
 
 T = TypeVar("T")
 
-NOTHING = msgspec.Raw(b"null")
 HIGHEST_SCORE = 10
 """An extender's scores go from 0 to this; the scheduler multiplies them up to its own."""
 
@@ -75,16 +74,13 @@ class ExtenderArgs(Message):
 
     pod: AskedPod
     nodes: NodeList | None = None
-    node_names: msgspec.Raw = NOTHING
-    """Not decoded yet: we may have written it ourselves."""
+    node_names: list[str] | None = None
+    """None if whole nodes were sent: the answer has them in the same form."""
 
-    @property
-    def has_names(self) -> bool:
-        """Whether nodes came by name, and go by name."""
-        return bytes(self.node_names) != b"null"
-
-    def names_of_items(self) -> list[str]:
-        """The names of nodes that came as they are."""
+    def names(self) -> list[str]:
+        """The names of the nodes, in whichever form they were sent."""
+        if self.node_names is not None:
+            return self.node_names
         return [question(item, _NodeName).metadata.name for item in self.items]
 
     @property
@@ -103,8 +99,15 @@ class ExtenderFilterResult(Message):
     failed_nodes: dict[str, str]
     failed_and_unresolvable_nodes: dict[str, str]
     nodes: NodeList | None = None
-    node_names: msgspec.Raw = NOTHING
+    node_names: list[str] | None = None
     error: str = ""
+
+
+class HostPriority(Message):
+    """The score of one node; the answer of `prioritize` is a list of them."""
+
+    host: str
+    score: int
 
 
 class ExtenderBindingArgs(Message):

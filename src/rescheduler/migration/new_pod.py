@@ -13,9 +13,9 @@ from rescheduler.migration import pod_marks
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.state_machine.observation import ObservedWorkload
-from rescheduler.migration.workload_objects import PodTemplate, Service
+from rescheduler.migration.workload_objects import PodTemplate
 from rescheduler.model.moves import Mode
-from rescheduler.model.objects import Labels, LabelSelector, PodDisruptionBudget
+from rescheduler.model.objects import Labels, LabelSelector, PodDisruptionBudget, Service
 from rescheduler.model.selectors import matches, selects
 
 # The characters of which Kubernetes makes the ends of names: none can spell a bad word.

@@ -22,9 +22,8 @@ from rescheduler.migration.state_machine.actions import Question
 from rescheduler.migration.state_machine.eviction import budget_name
 from rescheduler.migration.state_machine.observation import EvictionAnswer, Observation
 from rescheduler.migration.workload_cache import WorkloadCache
-from rescheduler.migration.workload_objects import Service
-from rescheduler.model.kinds import BUDGET, CLAIM, NODE, POD, STATEFUL_SET, Kind
-from rescheduler.model.objects import LabelSelector, Node, Page, PodDisruptionBudget
+from rescheduler.model.kinds import BUDGET, CLAIM, NODE, POD, SERVICE, STATEFUL_SET, Kind
+from rescheduler.model.objects import LabelSelector, Node, Page, PodDisruptionBudget, Service
 from rescheduler.model.rules.volume_sharing import has_single_node_volume
 from rescheduler.model.selectors import selector_text, selects
 from rescheduler.model.tables.cluster_tables import ClusterTables
@@ -32,7 +31,6 @@ from rescheduler.settings import MigrationOptions
 
 T = TypeVar("T")
 
-SERVICE = Kind("Service", "v1", "services", True, Service)
 JOB_UID = "batch.kubernetes.io/controller-uid"
 
 

@@ -46,10 +46,3 @@ class PlainSelector(Part):
     """A ReplicationController, as far as it differs."""
 
     spec: PlainSelectorSpec = PlainSelectorSpec()
-
-
-class Service(Part):
-    """Who sends traffic to pods with certain labels."""
-
-    metadata: Identity
-    spec: PlainSelectorSpec = PlainSelectorSpec()

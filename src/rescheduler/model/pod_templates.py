@@ -136,7 +136,7 @@ def shared_parts(pod: Pod) -> Parts:
         spec.affinity,
         spec.tolerations,
         spec.topology_spread_constraints,
-        # Each pod has a token volume with a random name: kept, it would make every pod unique.
+        # Each pod has a token volume with a random name: with it, every pod would be unique.
         tuple([volume for volume in spec.volumes if volume.matters]),
         bool(spec.resource_claims),
         spec.priority,
@@ -185,7 +185,7 @@ def _owner_uid(parts: Parts) -> str:
 
 
 class PooledTemplate(NamedTuple):
-    """A template, the parts it was made of, and what its pods ask for and hold."""
+    """A template, the parts it was built from, and what its pods ask for and hold."""
 
     template: PodTemplate
     parts: Parts

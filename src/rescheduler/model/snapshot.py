@@ -176,8 +176,8 @@ def _freeze(columns: Any) -> None:
 
 
 def _same(one: Any, other: Any) -> bool:
-    for each in fields(one):
-        left, right = getattr(one, each.name), getattr(other, each.name)
+    for column in fields(one):
+        left, right = getattr(one, column.name), getattr(other, column.name)
         if isinstance(left, PodColumns | NodeColumns):
             if not _same(left, right):
                 return False

@@ -6,7 +6,7 @@ import pytest
 
 from rescheduler.labels import MAINTENANCE
 from rescheduler.model.kinds import DEPLOYMENT, NODE
-from rescheduler.simulation.scenario import (
+from rescheduler.simulation.scenario.timed_changes import (
     CreateObject,
     DeleteObject,
     PatchObject,
@@ -27,9 +27,9 @@ def future(text: str, seed: int = 0, seconds: float = DAY) -> Timeline:
 
 def replicas(changes: Timeline) -> list[tuple[float, int]]:
     return [
-        (change.at_seconds, change.what.body["spec"]["replicas"])
+        (change.at_seconds, change.action.body["spec"]["replicas"])
         for change in changes
-        if isinstance(change.what, PatchObject) and change.what.kind is DEPLOYMENT
+        if isinstance(change.action, PatchObject) and change.action.kind is DEPLOYMENT
     ]
 
 
@@ -70,10 +70,10 @@ def test_what_repeats_repeats_until_the_end() -> None:
 def test_a_deployment_that_is_not_there_is_made_with_its_namespace() -> None:
     text = "deployments: [{name: new/app, replicas: 3, requests: {cpu: 1}}]"
     namespace, made = future(text)
-    assert isinstance(namespace.what, CreateObject)
-    assert namespace.what.body["metadata"]["name"] == "new"
-    assert isinstance(made.what, CreateObject)
-    assert made.what.body["spec"]["replicas"] == 3
+    assert isinstance(namespace.action, CreateObject)
+    assert namespace.action.body["metadata"]["name"] == "new"
+    assert isinstance(made.action, CreateObject)
+    assert made.action.body["spec"]["replicas"] == 3
 
 
 def test_a_job_is_made_for_each_run() -> None:
@@ -83,35 +83,35 @@ def test_a_job_is_made_for_each_run() -> None:
     """
     _, *runs = future(text, seconds=3 * HOUR)
     names = [
-        run.what.body["metadata"]["name"] for run in runs if isinstance(run.what, CreateObject)
+        run.action.body["metadata"]["name"] for run in runs if isinstance(run.action, CreateObject)
     ]
     assert names == ["report-1", "report-2", "report-3"]
 
 
 def test_a_node_that_fails_is_back_when_it_is_said() -> None:
     failed, back = future("failures: [{at: 1h, node: node-05, backAfter: 20m}]")
-    assert (failed.at_seconds, failed.what) == (HOUR, FailNode("node-05"))
-    assert (back.at_seconds, back.what) == (HOUR + 20 * MINUTE, RestoreNode("node-05"))
+    assert (failed.at_seconds, failed.action) == (HOUR, FailNode("node-05"))
+    assert (back.at_seconds, back.action) == (HOUR + 20 * MINUTE, RestoreNode("node-05"))
 
 
 def test_maintenance_sets_the_label_and_takes_it_off() -> None:
     begin, end = future("maintenance: [{at: 1h, node: node-05, for: 2h}]")
-    assert begin.what == PatchObject(
+    assert begin.action == PatchObject(
         NODE, "node-05", {"metadata": {"labels": {MAINTENANCE: "true"}}}
     )
-    assert end.what == PatchObject(NODE, "node-05", {"metadata": {"labels": {MAINTENANCE: None}}})
+    assert end.action == PatchObject(NODE, "node-05", {"metadata": {"labels": {MAINTENANCE: None}}})
     assert end.at_seconds == 3 * HOUR
 
 
 def test_new_nodes_are_like_the_one_that_is_named_but_not_under_maintenance() -> None:
     first, second, *gone = future("newNodes: [{at: 1h, like: node-07, count: 2, goneAfter: 1h}]")
-    assert isinstance(first.what, CreateObject)
-    body = first.what.body
+    assert isinstance(first.action, CreateObject)
+    body = first.action.body
     assert body["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "general-8"
     assert MAINTENANCE not in body["metadata"]["labels"]
     assert body["metadata"]["labels"]["kubernetes.io/hostname"] == body["metadata"]["name"]
-    assert isinstance(second.what, CreateObject)
-    assert [change.what for change in gone] == [
+    assert isinstance(second.action, CreateObject)
+    assert [change.action for change in gone] == [
         DeleteObject(NODE, "new-1-1"),
         DeleteObject(NODE, "new-1-2"),
     ]
@@ -119,8 +119,8 @@ def test_new_nodes_are_like_the_one_that_is_named_but_not_under_maintenance() ->
 
 def test_a_rollout_may_change_what_pods_ask_for() -> None:
     (change,) = future("rollouts: [{deployment: shop/web, at: 1h, requests: {cpu: 2}}]")
-    assert isinstance(change.what, PatchObject)
-    (container,) = change.what.body["spec"]["template"]["spec"]["containers"]
+    assert isinstance(change.action, PatchObject)
+    (container,) = change.action.body["spec"]["template"]["spec"]["containers"]
     assert container["resources"]["requests"] == {"cpu": 2}
 
 
@@ -137,8 +137,8 @@ def test_the_same_seed_gives_the_same_future() -> None:
 
 def test_another_entry_does_not_change_what_happens_to_the_others() -> None:
     more = CHANCE + "    maintenance: [{at: 1h, count: 2}]\n"
-    before = [change for change in future(CHANCE) if isinstance(change.what, FailNode)]
-    assert before == [change for change in future(more) if isinstance(change.what, FailNode)]
+    before = [change for change in future(CHANCE) if isinstance(change.action, FailNode)]
+    assert before == [change for change in future(more) if isinstance(change.action, FailNode)]
 
 
 @pytest.mark.parametrize("text", ["", "start: '08:00'"])

@@ -8,8 +8,9 @@ from typing import Any, get_args
 
 import msgspec
 
-from rescheduler.simulation.results import Result
-from rescheduler.simulation.scenario import WorkloadFile, read_workload
+from rescheduler.simulation.results.result import Result
+from rescheduler.simulation.scenario.workload_fields import WorkloadFile
+from rescheduler.simulation.scenario.workload_file import read_workload
 
 PAGE = (Path(__file__).parents[3] / "docs" / "simulation.md").read_text()
 

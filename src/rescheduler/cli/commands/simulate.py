@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rescheduler.cli.strategy_plugins import Strategies
     from rescheduler.settings import Policy
     from rescheduler.simulation.results.result import Result
-    from rescheduler.simulation.scenario import WorkloadFile
+    from rescheduler.simulation.scenario.workload_fields import WorkloadFile
     from rescheduler.simulation.simulation import NamedPolicy, Scenario
 
 INTERRUPTED = 130
@@ -95,9 +95,9 @@ def simulate(
         page = stack.enter_context(output_to(report)) if report else None
         results = run_all(scenario, tried, strategies)
         if page is not None:
-            from rescheduler.simulation.report import page as page_of
+            from rescheduler.simulation.results.html import html_report
 
-            page.write(page_of(results).encode())
+            page.write(html_report(results).encode())
     show(results, output, bool(compare), report)
     if any(result.interrupted for result in results):
         raise typer.Exit(INTERRUPTED)
@@ -178,11 +178,11 @@ def scenario_from(
     seed: int,
     tried: Sequence["NamedPolicy"],
 ) -> "Scenario":
-    """The cluster and its future."""
-    from rescheduler.simulation.scenario import timeline_of
+    """The cluster at the start, and what happens to it."""
     from rescheduler.simulation.scenario.cluster_completion import complete_cluster
     from rescheduler.simulation.scenario.cluster_input import objects_in
     from rescheduler.simulation.scenario.example_cluster import example_cluster
+    from rescheduler.simulation.scenario.timeline import timeline_of
     from rescheduler.simulation.simulation import Scenario
 
     objects = objects_in(map(read_input, snapshot)) if snapshot else example_cluster(seed)
@@ -190,7 +190,7 @@ def scenario_from(
     name, happens = workload_in(workload)
     return Scenario(
         objects=cluster.objects,
-        future=timeline_of(happens, cluster.objects, seed=seed, seconds=seconds, name=name),
+        timeline=timeline_of(happens, cluster.objects, seed=seed, seconds=seconds, name=name),
         midnight=cluster.start,
         starts_at=happens.start,
         seconds=seconds,
@@ -202,7 +202,8 @@ def scenario_from(
 
 def workload_in(file: str | None) -> tuple[str, "WorkloadFile"]:
     """The workload in a file, or an idle one; and what the file is called."""
-    from rescheduler.simulation.scenario import WorkloadFile, read_workload
+    from rescheduler.simulation.scenario.workload_fields import WorkloadFile
+    from rescheduler.simulation.scenario.workload_file import read_workload
 
     if file is None:
         return "", WorkloadFile()

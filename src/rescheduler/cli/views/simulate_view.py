@@ -16,10 +16,12 @@ from rescheduler.simulation.results.text import (
     clock_time,
     comparison_rows,
     counted,
+    format_duration,
     headline,
     json_name,
     leftover_sentence,
     outcome_rows,
+    run_description,
     series_change,
     series_of,
     shortage_durations,
@@ -67,7 +69,7 @@ def of_one(result: Result, console: Console) -> Iterator[RenderableType]:
     yield Text(leftover_sentence(result), style="dim" if not result.leftovers.count else "red")
     for note in (*result.notes, *result.warnings):
         yield Text(note, style="yellow")
-    yield Text(f"{about(result)}, policy {result.policy}.", style="dim")
+    yield Text(f"{run_description(result)}, policy {result.policy}.", style="dim")
 
 
 def over_time(result: Result, console: Console) -> RenderableType:
@@ -103,7 +105,7 @@ def shortages(result: Result) -> Table:
 def moves_title(result: Result) -> str:
     """How many moves there were, and how long they took."""
     migrations = result.migrations
-    took = f", {lasting(migrations.mean_seconds)} each" if migrations.mean_seconds else ""
+    took = f", {format_duration(migrations.mean_seconds)} each" if migrations.mean_seconds else ""
     return f"Moves: {migrations.total:,}{took}"
 
 
@@ -165,4 +167,4 @@ def of_several(results: Sequence[Result]) -> Iterator[RenderableType]:
     yield Group(heading("The same cluster and the same future, under each policy"), table)
     for note in results[0].notes:
         yield Text(note, style="yellow")
-    yield Text(f"{about(results[0])}.", style="dim")
+    yield Text(f"{run_description(results[0])}.", style="dim")

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from rescheduler.labels import MIGRATION_ID
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import MovingPod
-from rescheduler.migration.workload_objects import PodTemplate, Service
-from rescheduler.model.objects import Deployment, LabelSelector, Node, PodDisruptionBudget
+from rescheduler.migration.workload_objects import PodTemplate
+from rescheduler.model.objects import Deployment, LabelSelector, Node, PodDisruptionBudget, Service
 from rescheduler.model.objects.workloads import ReplicaSet, ReplicationController
 from rescheduler.settings import MigrationOptions
 

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="misc"
 # (mypy does not see that structs inherit being frozen)
-"""What objects are made of: metadata, selectors, conditions, and lists of them."""
+"""Parts that many kinds of objects have: metadata, selectors, conditions, and lists."""
 
 from datetime import datetime
 from typing import Annotated, Generic, TypeVar
@@ -49,7 +49,7 @@ class Annotations(Part):
     do_not_disrupt: str = msgspec.field(default="", name="karpenter.sh/do-not-disrupt")
     mirror: str = msgspec.field(default="", name="kubernetes.io/config.mirror")
     handoff: str = msgspec.field(default="", name="rescheduler.dev/handoff")
-    # Numbers if all is well; but a typing error in one must not make an object unreadable.
+    # Numbers if all is well; but an invalid one must not keep an object from being read.
     move_cost: str = msgspec.field(default="", name="rescheduler.dev/move-cost")
     node_cost: str = msgspec.field(default="", name="rescheduler.dev/node-cost")
     cordoned_for_maintenance: str = msgspec.field(
@@ -89,7 +89,7 @@ class Identity(Part):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The one owner that makes and removes this object, if any."""
+        """The one owner that creates and deletes this object, if any."""
         for owner in self.owner_references:
             if owner.controller:
                 return owner

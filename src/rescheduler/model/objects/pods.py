@@ -53,7 +53,7 @@ class Toleration(Part):
 
 
 class PreferredNodeTerm(Part):
-    """A wish about nodes, with its weight."""
+    """A preferred node selector term, with its weight."""
 
     weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
@@ -82,7 +82,7 @@ class PodAffinityTerm(Part):
 
 
 class WeightedPodAffinityTerm(Part):
-    """A wish about neighbours, with its weight."""
+    """A preferred pod affinity term, with its weight."""
 
     weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
@@ -147,7 +147,7 @@ class PodSpec(Part):
 
 
 class ContainerStatus(Part):
-    """What a running container was given, which a resize in place may make differ from its spec."""
+    """What a running container was given. It differs from the spec during an in-place resize."""
 
     name: str = ""
     resources: ResourceRequirements | None = None

@@ -96,7 +96,7 @@ class PersistentVolumeClaim(Part):
 
 
 class TopologyRequirement(Part):
-    """A label and the values of it in which storage can be made."""
+    """A label, and the values of it where volumes can be provisioned."""
 
     key: str
     values: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ class TopologySelectorTerm(Part):
 
 
 class StorageClass(Part):
-    """How storage is made, and when it is bound."""
+    """How volumes are provisioned, and when they are bound."""
 
     metadata: ObjectMeta
     provisioner: str = ""

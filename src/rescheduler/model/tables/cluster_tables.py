@@ -49,8 +49,8 @@ class ClusterTables:
         nodes = self.nodes.by_key()
         allocatable = self.nodes.allocatable()
         pods, templates = self.pods.columns({name: row for row, name in enumerate(nodes)})
-        asked = [each.asked for each in templates]
-        held = [each.held for each in templates]
+        asked = [template.asked for template in templates]
+        held = [template.held for template in templates]
         extended = {resource for amounts in (*allocatable, *held, *asked) for resource in amounts}
         resources = (*BASIC, *sorted(extended.difference(BASIC)))
         return Snapshot(
@@ -63,7 +63,7 @@ class ClusterTables:
                 ready=np.array([is_ready(node) for node in nodes.values()], bool),
             ),
             pods=pods,
-            templates=tuple(each.template for each in templates),
+            templates=tuple(pooled.template for pooled in templates),
             asked=_matrix(asked, resources),
             held=_matrix(held, resources),
             namespaces=self.of(kinds.NAMESPACE).by_key(),
@@ -89,9 +89,9 @@ def with_templates(snapshot: Snapshot, added: Sequence[PooledTemplate]) -> Snaps
     resources = snapshot.resources
     return replace(
         snapshot,
-        templates=(*snapshot.templates, *(each.template for each in added)),
-        asked=np.vstack([snapshot.asked, _matrix([each.asked for each in added], resources)]),
-        held=np.vstack([snapshot.held, _matrix([each.held for each in added], resources)]),
+        templates=(*snapshot.templates, *(pooled.template for pooled in added)),
+        asked=np.vstack([snapshot.asked, _matrix([pooled.asked for pooled in added], resources)]),
+        held=np.vstack([snapshot.held, _matrix([pooled.held for pooled in added], resources)]),
     )
 
 

@@ -50,8 +50,6 @@ class NodeTable(ObjectTable[Node]):
         super().__init__(NODE)
         self._allocatable: dict[int, dict[str, int]] = {}
         self._changed_at = array("q")
-        self.membership_changes = 0
-        """How often a node has come or gone; meanwhile every node keeps its row."""
 
     @property
     def row_of(self) -> Mapping[str, int]:
@@ -79,14 +77,11 @@ class NodeTable(ObjectTable[Node]):
         return in_units(amounts_of(obj.status.allocatable))
 
     def _store(self, row: int, obj: Node, prepared: dict[str, int]) -> None:
-        if row not in self._objects:
-            self.membership_changes += 1
         self._allocatable[row] = prepared
         super()._store(row, obj, prepared)
         self._note_change(row)
 
     def _discard(self, row: int) -> None:
-        self.membership_changes += 1
         del self._allocatable[row]
         super()._discard(row)
         self._note_change(row)

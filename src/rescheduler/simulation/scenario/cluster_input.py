@@ -8,9 +8,8 @@ import msgspec
 from rescheduler.errors import SnapshotError
 from rescheduler.files.cluster_file import read_cluster, without_nulls
 from rescheduler.files.documents import is_json, unpacked, yaml_documents
-from rescheduler.model.kinds import KIND_BY_NAME
+from rescheduler.model.kinds import KIND_BY_NAME, SERVICE
 from rescheduler.simulation.cluster.json_objects import Json, key_of
-from rescheduler.simulation.cluster.scheduler.default_selectors import SERVICE
 from rescheduler.simulation.scenario.object_validation import simulation_problem
 
 BOM = b"\xef\xbb\xbf"

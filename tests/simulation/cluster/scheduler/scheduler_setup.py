@@ -5,7 +5,8 @@ import numpy as np
 
 from rescheduler.model.kinds import KIND_BY_NAME
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors, Service
+from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors
+from rescheduler.model.objects import Service
 from rescheduler.simulation.cluster.scheduler.scheduler import SimulatedScheduler
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 from rescheduler.simulation.cluster.scheduler.scoring import Scoring

@@ -3,7 +3,7 @@
 import pytest
 
 from rescheduler.model.rules.node_availability import DEFAULT_MAINTENANCE_LABEL, NodeLabel
-from rescheduler.simulation.results import ResultRecorder
+from rescheduler.simulation.results.measurement.recorder import ResultRecorder
 from testcluster.builders import daemonset, node, pod
 
 GIB = 1024**3

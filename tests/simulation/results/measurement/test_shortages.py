@@ -9,7 +9,7 @@ import pytest
 from rescheduler.labels import MIGRATION_ID, MIGRATION_STATUS
 from rescheduler.model.rules.node_availability import DEFAULT_MAINTENANCE_LABEL
 from rescheduler.simulation.cluster.json_objects import Json
-from rescheduler.simulation.results import ResultRecorder
+from rescheduler.simulation.results.measurement.recorder import ResultRecorder
 from rescheduler.simulation.results.result import ShortageCounts
 from testcluster.builders import deployment, node, pod, replicaset, statefulset
 

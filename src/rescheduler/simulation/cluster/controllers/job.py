@@ -1,4 +1,4 @@
-"""Jobs: pods that run to their end, so often, so many at a time."""
+"""Jobs: `completions` pods that succeed, at most `parallelism` at a time."""
 
 from datetime import timedelta
 
@@ -26,7 +26,7 @@ JOB_NAME = "batch.kubernetes.io/job-name"
 
 
 class JobController(Controller):
-    """Keeps as many pods running as there is work left. A pod that failed is made again."""
+    """Keeps as many pods running as completions are left. A failed pod is replaced."""
 
     def start_watching(self) -> None:
         self.watch("Job", with_status=True)
@@ -41,25 +41,25 @@ class JobController(Controller):
         pods = self.indexes.pods_owned_by(uid_of(job))
         succeeded = sum(phase_of(pod) == "Succeeded" for pod in pods)
         active = [pod for pod in pods if is_active(pod)]
-        wanted = self._to_run(job, succeeded, len(active))
+        desired = self._desired_active(job, succeeded, len(active))
         if job["spec"].get("template"):
-            for _ in range(wanted - len(active)):
+            for _ in range(desired - len(active)):
                 self._create_pod(job)
-            for pod in active[: max(0, len(active) - wanted)]:
+            for pod in active[: max(0, len(active) - desired)]:
                 self.registry.delete(PODS, key_of(pod))
         self._write_status(job, pods, succeeded)
 
-    def _to_run(self, job: Json, succeeded: int, active: int) -> int:
-        """How many pods are to run now."""
+    def _desired_active(self, job: Json, succeeded: int, active: int) -> int:
+        """How many pods should run now."""
         if job["spec"].get("suspend"):
             return 0
-        at_once: int = job["spec"].get("parallelism", 1)
+        parallelism: int = job["spec"].get("parallelism", 1)
         completions = job["spec"].get("completions")
         if completions is None and "parallelism" not in job["spec"]:
             completions = 1
         if completions is None:
-            return active if succeeded else at_once
-        return max(0, min(at_once, int(completions) - succeeded))
+            return active if succeeded else parallelism
+        return max(0, min(parallelism, int(completions) - succeeded))
 
     def _create_pod(self, job: Json) -> None:
         template = job["spec"]["template"]
@@ -78,8 +78,8 @@ class JobController(Controller):
 
     def _write_status(self, job: Json, pods: list[Json], succeeded: int) -> None:
         job = self.store.all("Job")[key_of(job)]
-        there = self.indexes.pods_owned_by(uid_of(job))
-        active = [pod for pod in there if is_active(pod)]
+        current = self.indexes.pods_owned_by(uid_of(job))
+        active = [pod for pod in current if is_active(pod)]
         status = {
             **job["status"],
             "startTime": job["status"].get("startTime") or self.registry.now(),
@@ -95,7 +95,7 @@ class JobController(Controller):
         self.registry.set_status("Job", key_of(job), status)
 
     def _expire(self, job: Json) -> None:
-        """Delete a job that has been over for as long as it says."""
+        """Delete a finished job after its ttlSecondsAfterFinished."""
         seconds = job["spec"].get("ttlSecondsAfterFinished")
         if seconds is None:
             return

@@ -1,6 +1,6 @@
-"""Why there is no node for a pod, in kube-scheduler's words.
+"""The message of kube-scheduler for a pod that no node accepts.
 
-Volumes have more words in the original than here, and it adds what preemption would have done.
+The original has more reasons for volumes, and adds what preemption would have done.
 """
 
 from collections import Counter
@@ -23,9 +23,9 @@ _REASONS = {
     "VolumeZone": "node(s) had no available volume zone",
     "NodeDeclaredFeatures": "node(s) didn't match Pod's required features",
 }
-_UNEVEN = "node(s) didn't match pod topology spread constraints"
-_WITHOUT_LABEL = f"{_UNEVEN} (missing required label)"
-_COMPANY = (
+_SPREAD = "node(s) didn't match pod topology spread constraints"
+_SPREAD_LABEL_MISSING = f"{_SPREAD} (missing required label)"
+_AFFINITY_REASONS = (
     "node(s) didn't match pod affinity rules",
     "node(s) didn't match pod anti-affinity rules",
     "node(s) didn't satisfy existing pods anti-affinity rules",
@@ -33,7 +33,7 @@ _COMPANY = (
 
 
 def fit_error_message(checker: FeasibilityChecker, template: int) -> str:
-    """How many nodes refuse a pod of this template for which reason."""
+    """How many nodes refuse a pod of this template, by reason."""
     nodes = len(checker.snapshot.nodes)
     if nodes == 0:
         return "no nodes available to schedule pods"
@@ -43,19 +43,21 @@ def fit_error_message(checker: FeasibilityChecker, template: int) -> str:
         rule = checker.rules[number - 1]
         refused: Bools = refusals == number
         if rule is checker.resources:
-            reasons += _shortages(checker, template, refused)
+            reasons += _insufficient_counts(checker, template, refused)
         elif rule is checker.spread:
-            reasons += _uneven(checker, template, refused)
+            reasons += _spread_counts(checker, template, refused)
         elif rule is checker.neighbours:
-            reasons += _company(checker, template, refused)
+            reasons += _affinity_counts(checker, template, refused)
         else:
             reasons[_REASONS[rule.name]] += int(refused.sum())
     counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
     return f"0/{nodes} nodes are available: {counted}."
 
 
-def _shortages(checker: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
-    """A node may lack several resources, and then counts for each of them."""
+def _insufficient_counts(
+    checker: FeasibilityChecker, template: int, refused: Bools
+) -> Counter[str]:
+    """A node that lacks several resources counts for each of them."""
     found: Counter[str] = Counter()
     asked = checker.snapshot.asked[template]
     for column in np.flatnonzero(asked).tolist():
@@ -66,18 +68,20 @@ def _shortages(checker: FeasibilityChecker, template: int, refused: Bools) -> Co
     return found
 
 
-def _uneven(checker: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
+def _spread_counts(checker: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
     lacking: Bools = np.zeros(len(refused), bool)
     for constraint in hard_constraints(checker.snapshot.templates[template]):
         lacking |= checker.view.node_labels.column(constraint.topology_key).codes < 0
-    counts = {_WITHOUT_LABEL: refused & lacking, _UNEVEN: refused & ~lacking}
+    counts = {_SPREAD_LABEL_MISSING: refused & lacking, _SPREAD: refused & ~lacking}
     return Counter({reason: int(nodes.sum()) for reason, nodes in counts.items() if nodes.any()})
 
 
-def _company(checker: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
+def _affinity_counts(checker: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
     found: Counter[str] = Counter()
     left = refused.copy()
-    for part, reason in zip(checker.neighbours.parts_refused(template), _COMPANY, strict=True):
+    for part, reason in zip(
+        checker.neighbours.parts_refused(template), _AFFINITY_REASONS, strict=True
+    ):
         if part is not None and (left & part).any():
             found[reason] = int((left & part).sum())
             left &= ~part

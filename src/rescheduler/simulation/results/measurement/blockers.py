@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from rescheduler.planning.plan import BlockerSummary as BlockedPod
+from rescheduler.planning.plan import Blocked as BlockedPod
 from rescheduler.planning.plan import Plan
 from rescheduler.simulation.results.result import BlockerSummary, IdleReason, RoundCounts
 

@@ -1,27 +1,32 @@
 """The page can be read by anyone, anywhere, and nothing in it comes from elsewhere."""
 
 import re
+import subprocess
+import sys
+import zipfile
 from html.parser import HTMLParser
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from rescheduler.simulation.report import page
+from rescheduler.simulation.results.html import html_report
 from rescheduler.simulation.results.result import (
-    BlockerSummary,
-    IdleReason,
-    Leftovers,
-    MigrationCounts,
-    NodeLoadSeries,
-    PendingTimes,
-    Point,
-    Result,
-    RoundCounts,
+    Blocked,
     SeriesSummary,
-    ShortageCounts,
     TimelineEntry,
+    Leftovers,
+    Migrations,
+    ShortageCounts,
+    NodeLoadSeries,
+    Pending,
+    Point,
+    Rest,
+    Result,
+    Rounds,
 )
 
+REPOSITORY = Path(__file__).parents[3]
 NOBODY = ShortageCounts(0, 0.0, {}, {})
 
 
@@ -58,10 +63,8 @@ def result(policy: str = "policy.yaml", nodes: int = 3) -> Result:
         pods_below_desired=series(0, 0, 0),
         own_pods_below_desired=some,
         shortages_by_moves=NOBODY,
-        other_shortages=ShortageCounts(
-            2, 8.0, {"Deployment shop/web": 2}, {"Scaling": 2}
-        ),
-        migrations=MigrationCounts(
+        other_shortages=ShortageCounts(2, 8.0, {"Deployment shop/web": 2}, {"Scaling": 2}),
+        migrations=Migrations(
             3,
             {"Completed": 2, "Failed": 1},
             {"Handoff": 3},
@@ -69,11 +72,11 @@ def result(policy: str = "policy.yaml", nodes: int = 3) -> Result:
             {"LoadBalancing": {"Landed": 2, "Failed": 1}},
             8.0,
         ),
-        rounds=RoundCounts(5, 1, (IdleReason("Nothing to move: all is well.", 4),)),
-        blocked=(BlockerSummary("Budget", "its budget says no", 2, 3, "data/db-0", "budget db"),),
-        pending=PendingTimes(4, 3.5, 1.5),
+        rounds=Rounds(5, 1, (Rest("Nothing to move: all is well.", 4),)),
+        blocked=(Blocked("Budget", "its budget says no", 2, 3, "data/db-0", "budget db"),),
+        pending=Pending(4, 3.5, 1.5),
         leftovers=Leftovers((), (), (), ()),
-        happenings=(TimelineEntry(60.0, "node-1 fails"),),
+        timeline=(TimelineEntry(60.0, "node-1 fails"),),
         node_loads=NodeLoadSeries((0.0, 60.0, 120.0), loads),
     )
 
@@ -104,9 +107,9 @@ class Reader(HTMLParser):
 
 
 def test_it_is_well_formed_and_tells_everything() -> None:
-    read = Reader(page([result()]))
+    read = Reader(html_report([result()]))
     text = " ".join(read.words)
-    for told in (
+    for format_value in (
         "2 pods moved",
         "no workload ever had a Ready pod too few",
         "LoadBalancing",
@@ -117,12 +120,12 @@ def test_it_is_well_formed_and_tells_everything() -> None:
         "more replicas were asked for",
         "Nothing is left behind",
     ):
-        assert told in text, told
+        assert format_value in text, format_value
 
 
 @pytest.mark.parametrize("results", [[result()], [result("none"), result("a"), result("b")]])
 def test_nothing_in_it_is_loaded_from_elsewhere(results: list[Result]) -> None:
-    text = page(results)
+    text = html_report(results)
     read = Reader(text)
     assert not {tag for tag, _, _ in read.attributes} & {"script", "link", "img", "iframe", "a"}
     assert not [value for _, name, value in read.attributes if name in ("src", "href", "srcset")]
@@ -133,52 +136,80 @@ def test_names_in_a_cluster_cannot_become_part_of_the_page() -> None:
     evil = "<script>alert(1)</script>\"'&"
     spiked = msgspec.structs.replace(
         result(policy=evil),
-        happenings=(TimelineEntry(60.0, evil),),
-        blocked=(BlockerSummary("X", evil, 1, 1, evil, evil),),
+        timeline=(TimelineEntry(60.0, evil),),
+        blocked=(Blocked("X", evil, 1, 1, evil, evil),),
         node_loads=NodeLoadSeries((0.0,), {evil: (0.5,)}),
     )
-    assert "<script" not in page([spiked])
-    assert "alert(1)" in " ".join(Reader(page([spiked])).words)
+    assert "<script" not in html_report([spiked])
+    assert "alert(1)" in " ".join(Reader(html_report([spiked])).words)
 
 
 def test_every_plot_is_told_in_words_too() -> None:
-    read = Reader(page([result()]))
+    read = Reader(html_report([result()]))
     pictures = sum(name == "role" and value == "img" for _, name, value in read.attributes)
     assert pictures == 9
     assert "Imbalance over time, policy.yaml: from 80.0 % to 20.0 %" in read.words
 
 
 def test_it_follows_the_readers_wish_for_light_or_dark() -> None:
-    assert "prefers-color-scheme: dark" in page([result()])
+    assert "prefers-color-scheme: dark" in html_report([result()])
 
 
 def test_several_runs_are_side_by_side_with_a_line_each() -> None:
-    read = Reader(page([result("none"), result("careful.yaml")]))
+    read = Reader(html_report([result("none"), result("careful.yaml")]))
     assert "The same cluster and the same future, under each policy" in read.words
     lines = [value for _, name, value in read.attributes if value.startswith("line c")]
     assert set(lines) == {"line c0", "line c1"}
 
 
 def test_files_are_told_apart_by_as_little_as_it_takes() -> None:
-    short = Reader(page([result("a/careful.yaml"), result("b/bold.yaml")])).words
+    short = Reader(html_report([result("a/careful.yaml"), result("b/bold.yaml")])).words
     assert {"careful.yaml", "bold.yaml"} <= set(short)
-    long = Reader(page([result("a/policy.yaml"), result("b/policy.yaml")])).words
+    long = Reader(html_report([result("a/policy.yaml"), result("b/policy.yaml")])).words
     assert {"a/policy.yaml", "b/policy.yaml"} <= set(long)
 
 
 def test_times_of_several_days_have_their_day() -> None:
     long = msgspec.structs.replace(result(), seconds=30 * 86_400.0)
-    read = Reader(page([long])).words
+    read = Reader(html_report([long])).words
     assert "d8 06:00" in read
     assert any(each.startswith("30 d from d1 06:00") for each in read)
 
 
 def test_many_nodes_are_shown_by_how_many_are_how_full() -> None:
-    text = " ".join(Reader(page([result(nodes=500)])).words)
+    text = " ".join(Reader(html_report([result(nodes=500)])).words)
     assert "Each row is a band of load" in text
     assert "90 to 95 %" in text
 
 
 def test_a_run_that_was_cut_short_can_be_shown() -> None:
     cut = msgspec.structs.replace(result(), seconds=0.0, imbalance=series(0.8), interrupted=True)
-    assert "until it was interrupted" in page([cut])
+    assert "until it was interrupted" in html_report([cut])
+
+
+def test_every_line_and_every_load_has_a_colour_in_light_and_in_dark() -> None:
+    policies = [f"{number}.yaml" for number in range(8)]
+    loads: tuple[float | None, ...] = tuple(number / 100 for number in range(101))
+    seconds = tuple(60.0 * number for number in range(101))
+    filled = msgspec.structs.replace(result(), node_loads=NodeLoadSeries(seconds, {"a": loads}))
+    text = html_report([msgspec.structs.replace(filled, policy=policy) for policy in policies])
+    read = Reader(text)
+    classes = {
+        name for _, kind, value in read.attributes if kind == "class" for name in value.split()
+    }
+    colours = {name for name in classes if re.fullmatch(r"[ch]\d+", name)}
+    assert colours == {f"c{number}" for number in range(6)} | {f"h{step}" for step in range(16)}
+    for name in colours:
+        found = re.search(rf"\.{name} {{[^}}]*var\((--(?:line|heat)-\d+)\)", text)
+        assert found is not None, f"the style sheet has no rule for {name}"
+        assert text.count(f"{found[1]}: #") == 2, f"{found[1]} is not set for light and for dark"
+
+
+def test_the_template_and_the_style_sheet_are_in_the_wheel(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        packed = set(archive.namelist())
+    folder = "rescheduler/simulation/results/html"
+    assert {f"{folder}/report.html.j2", f"{folder}/report.css"} <= packed
