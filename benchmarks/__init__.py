@@ -1,6 +1,6 @@
 """Speed and memory, measured on generated clusters of the sizes that users run.
 
 `make bench` runs them all and prints a table and JSON. Each is measured in a process of its own,
-so that one's memory does not count for another. Figures depend on the machine; the last column
-says what is asked of each.
+so that memory is measured separately. Figures depend on the machine; the last columns show the
+limit of each figure, and whether it is kept.
 """

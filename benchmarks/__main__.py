@@ -11,15 +11,15 @@ from benchmarks.figures import Figure, table
 BENCHMARKS = {
     "reading": "read 150,000 pods through the client, from a local server that replays pages",
     "real_cluster": "read 1,000 nodes and 30,000 pods from a real API server",
-    "feasibility": "judge 5,000 templates on 5,000 nodes with 150,000 pods",
+    "feasibility": "check 5,000 templates on 5,000 nodes with 150,000 pods",
     "planning": "plan for 5,000 nodes and 150,000 pods, and for 1,000 and 30,000",
     "planning_growth": "plan for 500 to 5,000 nodes",
     "planning_memory": "read 150,000 pods and plan for them, in as little memory as possible",
-    "planning_quality": "pack 5,000 pods onto cheap nodes, and make room among 2,000",
-    "extender": "answer kube-scheduler about 5,000 nodes, and place pods with a real one",
+    "planning_quality": "pack 5,000 pods onto cheap nodes, and defragment a cluster of 2,000",
+    "extender": "answer kube-scheduler about 5,000 nodes, and schedule pods with a real one",
     "node_name_lists": "answer filter and prioritize about 500 and 5,000 node names, without HTTP",
     "simulation": "simulate a day of 1,000 nodes and 20,000 pods, alone and with the rescheduler",
-    "scheduling": "place pods in memory among 1,000 nodes and 20,000 pods",
+    "scheduling": "schedule pods in memory on 1,000 nodes with 20,000 pods",
     "migrations": "move 200 pods by handoff, 20 at a time, on a real control plane",
 }
 

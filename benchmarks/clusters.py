@@ -15,13 +15,13 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def large_snapshot(nodes: int, pods: int, templates: int, with_rules: bool = False) -> Snapshot:
-    """A generated cluster; with rules, every fifth workload's pods mind their neighbours."""
+    """A generated cluster; with rules, every fifth workload has affinity or spread constraints."""
     objects = generate_large_cluster(nodes, pods, templates=templates)
-    return snapshot_of(mind_neighbours(objects) if with_rules else objects)
+    return snapshot_of(with_pod_rules(objects) if with_rules else objects)
 
 
-def mind_neighbours(objects: Iterable[JsonObject]) -> Iterator[JsonObject]:
-    """The same objects, but pods of every fifth workload have hard rules about others."""
+def with_pod_rules(objects: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    """The same objects, but pods of every fifth workload have hard affinity or spread rules."""
     number_of: dict[str, int] = {}
     for item in objects:
         if item["kind"] != "Pod":
@@ -34,7 +34,7 @@ def mind_neighbours(objects: Iterable[JsonObject]) -> Iterator[JsonObject]:
 
 
 def rules_for(name: str, number: int) -> JsonObject:
-    """Spread over zones, apart on nodes, near their own kind in a zone, or spread over nodes."""
+    """Spread over zones, anti-affinity on nodes, affinity in a zone, or spread over both."""
     own = {"labelSelector": {"matchLabels": {NAME_LABEL: name}}}
     zone, host = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
     spread = {"maxSkew": 5, "whenUnsatisfiable": "DoNotSchedule", **own}
@@ -53,15 +53,15 @@ def rules_for(name: str, number: int) -> JsonObject:
     }
 
 
-# ------------------------------------------------------------ clusters to pack and to tidy up
+# ------------------------------------------------------------ clusters to pack and to defragment
 
 MACHINES = ((16, 64, 1.0), (32, 128, 1.9), (32, 64, 1.5), (64, 256, 3.7), (96, 384, 5.9))
-"""CPUs, memory in GiB and price of the machines that there are."""
+"""CPUs, memory in GiB and price of each type of machine."""
 APP_CPUS = (1, 1, 2, 2, 4, 4, 8, 16)
 GIB_PER_CPU = (1, 2, 2, 4, 4, 6, 8)
 VM_CPUS = (1, 2, 4, 8, 16, 32)
 VM_WEIGHTS = (2, 6, 6, 4, 2, 0.4)
-# How often a random node is tried for a pod before it is given up.
+# How many random nodes are tried for a pod before it is left out.
 TRIES = 100
 
 
@@ -77,14 +77,14 @@ class Machine:
 
     def node(self) -> JsonObject:
         """The node, empty and with its price."""
-        made = node(self.name, cpu=str(self.cpu), memory=f"{self.memory_gib}Gi", pods=250)
-        made["metadata"]["annotations"]["rescheduler.dev/node-cost"] = f"{self.price:.3f}"
-        return made
+        built = node(self.name, cpu=str(self.cpu), memory=f"{self.memory_gib}Gi", pods=250)
+        built["metadata"]["annotations"]["rescheduler.dev/node-cost"] = f"{self.price:.3f}"
+        return built
 
 
 @dataclass(frozen=True)
 class App:
-    """Pods that are alike; those that keep apart never share a node."""
+    """A set of equal pods; with `keeps_apart`, no two of them share a node."""
 
     name: str
     cpu: int
@@ -92,12 +92,12 @@ class App:
     keeps_apart: bool = False
 
     def fits(self, machine: Machine) -> bool:
-        """Whether one more pod has room there and nothing against it."""
+        """Whether one more pod fits on the machine."""
         has_room = self.cpu <= machine.cpu and self.memory_gib <= machine.memory_gib
         return has_room and not (self.keeps_apart and self.name in machine.apps)
 
     def pod_on(self, machine: Machine, number: int) -> JsonObject:
-        """A pod there, which takes its room."""
+        """A pod on the machine; its requests are taken off the machine."""
         machine.cpu -= self.cpu
         machine.memory_gib -= self.memory_gib
         machine.apps.add(self.name)
@@ -131,7 +131,7 @@ def priced_snapshot(nodes: int, pods: int, apps: int, seed: int = 1) -> Snapshot
 
 
 def fragmented_snapshot(nodes: int, pods: int, seed: int = 1) -> Snapshot:
-    """Equal machines with pods of all sizes here and there, and so with holes of all sizes."""
+    """Equal machines with randomly placed pods of all sizes, so with fragmented free capacity."""
     random = Random(seed)
     machines = [Machine(f"node-{number:03}", 44, 256) for number in range(nodes)]
     kinds = [App(f"vm-{cpu}-{gib}", cpu, cpu * gib) for gib in (2, 4) for cpu in VM_CPUS]
@@ -139,11 +139,11 @@ def fragmented_snapshot(nodes: int, pods: int, seed: int = 1) -> Snapshot:
 
 
 def scattered(machines: list[Machine], apps: Iterable[App], random: Random) -> Snapshot:
-    """A pod of each of these apps on some machine, if one with room is found."""
+    """One pod per entry of `apps`, on a random machine where it fits; left out if none is found."""
     objects = [machine.node() for machine in machines]
     for number, app in enumerate(apps):
         tried = (random.choice(machines) for _ in range(TRIES))
-        machine = next((each for each in tried if app.fits(each)), None)
+        machine = next((candidate for candidate in tried if app.fits(candidate)), None)
         if machine is not None:
             objects.append(app.pod_on(machine, number))
     return snapshot_of(objects)

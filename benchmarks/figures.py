@@ -12,7 +12,7 @@ import psutil
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """One measurement, and the most it is allowed to be."""
+    """One measurement, and its upper limit."""
 
     name: str
     value: float
@@ -21,7 +21,7 @@ class Figure(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """Whether the figure is what is asked of it."""
+        """Whether the figure is within its limit."""
         if self.at_most is None:
             return ""
         return "ok" if self.value <= self.at_most else "TOO MUCH"
@@ -40,7 +40,7 @@ def resident_megabytes() -> float:
 
 
 def median_seconds(action: Callable[[], object], repeat: int) -> float:
-    """How long an action takes, the middle of several runs."""
+    """How long an action takes, the median of several runs."""
     seconds = []
     for _ in range(repeat):
         start = time.perf_counter()
@@ -50,7 +50,7 @@ def median_seconds(action: Callable[[], object], repeat: int) -> float:
 
 
 class Times(NamedTuple):
-    """How long something took: on the clock, and of processors."""
+    """How long something took: wall-clock time and CPU time."""
 
     wall_seconds: float
     cpu_seconds: float
@@ -64,7 +64,7 @@ def times_of(action: Callable[[], object]) -> Times:
 
 
 def median_times(action: Callable[[], object], repeat: int) -> Times:
-    """How long an action takes, the middle of several runs."""
+    """How long an action takes, the median of several runs."""
     wall, cpu = zip(*(times_of(action) for _ in range(repeat)), strict=True)
     return Times(statistics.median(wall), statistics.median(cpu))
 
@@ -83,5 +83,5 @@ def table(figures: Sequence[Figure]) -> str:
 
 
 def report(figures: Sequence[Figure]) -> None:
-    """Hand the figures to the process that asked for them."""
+    """Print the figures as JSON, for the process that runs the benchmarks."""
     sys.stdout.write(msgspec.json.encode(figures).decode() + "\n")

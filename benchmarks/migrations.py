@@ -8,9 +8,10 @@ from benchmarks.figures import Figure, report
 from rescheduler.controller.migration_controller import MigrationController
 from rescheduler.controller.migration_watches import MigrationWatches
 from rescheduler.kube.api_server import Answer
-from rescheduler.kube.authentication import Secret, fixed
+from rescheduler.kube.auth.authentication import Identity, fixed
+from rescheduler.kube.auth.certificates import Trust
+from rescheduler.kube.auth.credentials import Credentials
 from rescheduler.kube.client import Client, ClientSettings
-from rescheduler.kube.credentials import Credentials
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.kube.request import Request
 from rescheduler.migration.crd import CRD
@@ -86,8 +87,8 @@ async def all_finished(watching: MigrationWatches) -> None:
 
 
 async def measure(cluster: TestCluster, pods: list[JsonObject]) -> None:
-    bearer = fixed(Secret(f"Bearer {cluster.admin_token}"))
-    credentials = Credentials(cluster.server, bearer, ca_file=str(cluster.ca_file), source="bench")
+    bearer = fixed(Identity(f"Bearer {cluster.admin_token}"))
+    credentials = Credentials(cluster.server, bearer, Trust(cluster.ca_file), source="bench")
     settings = ClientSettings(requests_per_second=10_000, burst=10_000)
     options = MigrationOptions(
         max_in_flight=IN_FLIGHT, max_per_node=IN_FLIGHT, max_per_namespace=IN_FLIGHT

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, peak_megabytes, report
 from benchmarks.reading import NODES, PODS, kubeconfig_for, replayed_cluster
+from rescheduler.kube.auth.loader import load_credentials
 from rescheduler.kube.client import Client
-from rescheduler.kube.credentials import load_credentials
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.planning.planner import make_plan
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 async def read(tables: ClusterTables, kubeconfig: Path) -> None:
-    async with Client(await load_credentials(kubeconfig)) as client:
+    async with Client(load_credentials(kubeconfig)) as client:
         await LiveStore(client, tables).list_once()
 
 

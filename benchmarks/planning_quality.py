@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.clusters import fragmented_snapshot, priced_snapshot
 from benchmarks.figures import Figure, report
-from rescheduler.cli.commands.plan import once_over
+from rescheduler.cli.commands.plan import deadline
 from rescheduler.model.resources import CPU, MEMORY
 from rescheduler.model.snapshot import Amounts, Floats, Ints, Snapshot
 from rescheduler.planning.context import DEFAULT_CONTEXT
@@ -61,7 +61,7 @@ def tidying(snapshot: Snapshot) -> Iterator[Figure]:
 def planned(snapshot: Snapshot, policy: Policy) -> tuple[Plan, float]:
     """A plan, made as the command line makes it, and how long it took."""
     start = time.perf_counter()
-    out_of_time = once_over(SEARCHING * policy.planning_timeout_seconds)
+    out_of_time = deadline(SEARCHING * policy.planning_timeout_seconds)
     plan = make_plan(snapshot, policy, DEFAULT_CONTEXT, {}, out_of_time)
     return plan, time.perf_counter() - start
 

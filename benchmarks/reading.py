@@ -14,8 +14,8 @@ import aiohttp
 import msgspec
 
 from benchmarks.figures import Figure, median_seconds, peak_megabytes, report
+from rescheduler.kube.auth.loader import load_credentials
 from rescheduler.kube.client import Client
-from rescheduler.kube.credentials import load_credentials
 from rescheduler.kube.listwatch import ListWatch
 from rescheduler.kube.watch_events import Modified, event_decoder_of
 from rescheduler.model.kinds import POD
@@ -35,7 +35,7 @@ def main() -> None:
 
 async def measure(server: str, kubeconfig: Path) -> None:
     tables = ClusterTables()
-    async with Client(await load_credentials(kubeconfig)) as client:
+    async with Client(load_credentials(kubeconfig)) as client:
         seconds = {table.kind: await seconds_to_list(client, table) for table in tables.tables()}
     peak = peak_megabytes()
     cpu, wall = seconds[POD]

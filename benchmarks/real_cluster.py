@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from benchmarks.figures import Figure, peak_megabytes, report
+from rescheduler.kube.auth.loader import load_credentials
 from rescheduler.kube.client import Client
-from rescheduler.kube.credentials import load_credentials
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.model.tables.cluster_tables import ClusterTables
 
@@ -31,7 +31,7 @@ def main() -> None:
 
 async def read(kubeconfig: Path) -> None:
     tables = ClusterTables()
-    async with Client(await load_credentials(kubeconfig)) as client:
+    async with Client(load_credentials(kubeconfig)) as client:
         start_cpu, start = time.process_time(), time.perf_counter()
         await LiveStore(client, tables).list_once()
         cpu, wall = time.process_time() - start_cpu, time.perf_counter() - start

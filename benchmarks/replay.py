@@ -1,7 +1,7 @@
-"""A local server that answers list requests with pages of a generated cluster, and watches.
+"""A local server that answers list and watch requests with a generated cluster.
 
-It stands in for an API server where only the client is measured: a real one with 150,000 pods
-takes minutes to fill. It runs in a process of its own.
+It replaces an API server where only the client is measured: a real one takes minutes to load with
+150,000 pods. It runs in its own process.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from itertools import count
 import msgspec
 from aiohttp import web
 
-from benchmarks.clusters import mind_neighbours
+from benchmarks.clusters import with_pod_rules
 from rescheduler.migration.migration_object import MIGRATION, Phase, Step
 from rescheduler.migration.migration_requests import migration_body
 from rescheduler.model.kinds import KINDS, POD
@@ -41,7 +41,7 @@ def encoded_by_kind(objects: Iterable[JsonObject]) -> Encoded:
 def application(objects: Encoded, changes_per_second: float) -> web.Application:
     """Lists for every kind that is read; a kind of which there are no objects is empty.
 
-    Pods come and go, so many in a second, as long as someone watches; all else stays as it is.
+    While a watch of pods is open, pods are deleted and created at this rate; all else is constant.
     """
     app = web.Application()
     for kind in (*KINDS, MIGRATION):
@@ -53,7 +53,7 @@ def application(objects: Encoded, changes_per_second: float) -> web.Application:
 
 
 def list_or_watch(items: list[bytes], changes_per_second: float) -> Handler:
-    """What is asked for. Nothing has the labels that anyone may select by."""
+    """Answers a list or a watch. A label selector matches nothing."""
     listing, nothing = pages_of(items), pages_of([])
     watching, silence = watch_of(items, changes_per_second), watch_of([], 0.0)
 
@@ -67,14 +67,14 @@ def list_or_watch(items: list[bytes], changes_per_second: float) -> Handler:
 
 
 def watch_of(items: list[bytes], changes_per_second: float) -> Handler:
-    """A watch of a kind whose objects are deleted and made again, one after the other."""
+    """A watch of a kind whose objects are deleted and created again, one after the other."""
 
     async def watch(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         if not changes_per_second:
             await asyncio.Event().wait()
-        for line in comings_and_goings(items):
+        for line in deletions_and_additions(items):
             await response.write(line + b"\n")
             await asyncio.sleep(1 / changes_per_second)
         return response
@@ -82,8 +82,8 @@ def watch_of(items: list[bytes], changes_per_second: float) -> Handler:
     return watch
 
 
-def comings_and_goings(items: list[bytes]) -> Iterator[bytes]:
-    """Watch lines without an end."""
+def deletions_and_additions(items: list[bytes]) -> Iterator[bytes]:
+    """Endless watch events."""
     version = count(LIST_VERSION + 1)
     while True:
         for body in items[:: max(len(items) // CHANGES, 1)]:
@@ -94,7 +94,7 @@ def comings_and_goings(items: list[bytes]) -> Iterator[bytes]:
 
 
 def with_migrations(objects: Iterable[JsonObject], migrations: int) -> Iterator[JsonObject]:
-    """The same objects, and so many evictions that wait for a replacement."""
+    """The same objects, and so many Migrations by eviction that wait for a replacement."""
     nodes: list[str] = []
     pods: list[JsonObject] = []
     for item in objects:
@@ -106,14 +106,18 @@ def with_migrations(objects: Iterable[JsonObject], migrations: int) -> Iterator[
     for pod, target in zip(pods, nodes, strict=False):
         metadata = pod["metadata"]
         key = f"{metadata['namespace']}/{metadata['name']}"
-        made = migration_body(key, metadata["uid"], target, mode=Mode.EVICT)
-        made["metadata"]["uid"] = f"migration of {metadata['uid']}"
-        made["status"] = {"phase": Phase.IN_PROGRESS, "mode": Mode.EVICT, "step": Step.EVICTING}
-        yield made
+        migration = migration_body(key, metadata["uid"], target, mode=Mode.EVICT)
+        migration["metadata"]["uid"] = f"migration of {metadata['uid']}"
+        migration["status"] = {
+            "phase": Phase.IN_PROGRESS,
+            "mode": Mode.EVICT,
+            "step": Step.EVICTING,
+        }
+        yield migration
 
 
 def changes_of(pods: list[bytes]) -> Handler:
-    """Watch lines for some of the pods, each a version newer than any list."""
+    """Watch events of some pods, with versions newer than any list."""
 
     async def changes(request: web.Request) -> web.Response:
         lines = []
@@ -127,7 +131,7 @@ def changes_of(pods: list[bytes]) -> Handler:
 
 
 def pages_of(items: list[bytes]) -> Handler:
-    """The list of these objects, in pages of the size that is asked for."""
+    """The list of these objects, in pages of the requested size."""
 
     async def page(request: web.Request) -> web.StreamResponse:
         start = int(request.query.get("continue", "0"))
@@ -158,7 +162,7 @@ def main() -> None:
     parser.add_argument("--changes-per-second", type=float, default=0.0)
     wanted = parser.parse_args()
     objects = generate_large_cluster(wanted.nodes, wanted.pods)
-    objects = mind_neighbours(objects) if wanted.with_rules else objects
+    objects = with_pod_rules(objects) if wanted.with_rules else objects
     objects = with_migrations(objects, wanted.migrations)
     asyncio.run(serve(encoded_by_kind(objects), wanted.changes_per_second))
 

@@ -8,7 +8,7 @@ from statistics import median
 import msgspec
 import numpy as np
 
-from benchmarks.clusters import mind_neighbours
+from benchmarks.clusters import with_pod_rules
 from benchmarks.figures import Figure, report, times_of
 from rescheduler.model.kinds import KIND_BY_NAME, NODE
 from rescheduler.model.tables.cluster_tables import ClusterTables
@@ -30,7 +30,7 @@ class Cluster:
         self.chance = np.random.default_rng(1)
         self.pods: list[JsonObject] = []
         self.nodes: list[JsonObject] = []
-        for item in mind_neighbours(generate_large_cluster(NODES, PODS, templates=TEMPLATES)):
+        for item in with_pod_rules(generate_large_cluster(NODES, PODS, templates=TEMPLATES)):
             self.put(item)
             if item["kind"] in ("Pod", "Node"):
                 (self.pods if item["kind"] == "Pod" else self.nodes).append(item)

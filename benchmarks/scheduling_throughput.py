@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure
+from rescheduler.kube.auth.loader import load_credentials
 from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.client import Client
-from rescheduler.kube.credentials import load_credentials
 from rescheduler.kube.listwatch import ListWatch, WatchSettings
 from rescheduler.migration.crd import CRD
 from rescheduler.model.tables.pod_table import PodTable
@@ -56,7 +56,7 @@ async def seconds_to_place(
     for number in range(POD_COUNT):
         waiting = pod(f"{scheduler}/p{number}", cpu="100m", schedulerName=scheduler)
         cluster.client.create(f"/api/v1/namespaces/{scheduler}/pods", waiting)
-    async with Client(await load_credentials(cluster.kubeconfig)) as client:
+    async with Client(load_credentials(cluster.kubeconfig)) as client:
         placing = asyncio.create_task(watch_placing(client, scheduler))
         # Starting it here would hold up the watch.
         starting = cluster.extra_scheduler(configuration)

@@ -9,20 +9,20 @@ from pathlib import Path
 from types import FrameType
 
 from testcluster.build import ensure_binary
-from testcluster.cache import say
+from testcluster.cache import report
 from testcluster.cluster import ClusterError, TestCluster
 from testcluster.example import fill_with_example
 from testcluster.toolchain import BuildError
 
 
 def main() -> int:
-    """Run the command that was asked for."""
+    """Run the command that the arguments name."""
     parser = argparse.ArgumentParser(prog="python -m testcluster", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("build", help="build the binary if needed, and say where it is")
-    run = commands.add_parser("run", help="start a cluster with an uneven example in it")
-    run.add_argument("--empty", action="store_true", help="leave the example out")
-    kubectl = commands.add_parser("kubectl", help="run kubectl, on the cluster of KUBECONFIG")
+    commands.add_parser("build", help="build the binary if needed, and print its path")
+    run = commands.add_parser("run", help="start a cluster with unevenly loaded example nodes")
+    run.add_argument("--empty", action="store_true", help="start it without the example")
+    kubectl = commands.add_parser("kubectl", help="run kubectl on the cluster of KUBECONFIG")
     kubectl.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     try:
@@ -33,23 +33,23 @@ def main() -> int:
         else:
             run_until_stopped(with_example=not options.empty)
     except (BuildError, ClusterError) as error:
-        say(f"error: {error}")
+        report(f"error: {error}")
         return 1
     return 0
 
 
 def run_until_stopped(with_example: bool) -> None:
-    """Start a cluster for a person and stop it on Ctrl-C or SIGTERM."""
+    """Start a cluster and stop it on Ctrl-C or SIGTERM."""
     signal.signal(signal.SIGTERM, interrupt)
     try:
         with TestCluster() as cluster:
             if with_example:
-                say("Filling it with an uneven example ...")
+                report("Creating unevenly loaded example nodes ...")
                 fill_with_example(cluster)
             print(instructions(cluster, write_kubectl(cluster)), flush=True)
             signal.pause()
     except KeyboardInterrupt:
-        say("\nThe cluster was stopped.")
+        report("\nThe cluster was stopped.")
 
 
 def interrupt(signal_number: int, frame: FrameType | None) -> None:
@@ -58,7 +58,7 @@ def interrupt(signal_number: int, frame: FrameType | None) -> None:
 
 
 def write_kubectl(cluster: TestCluster) -> Path:
-    """A script that is kubectl, for as long as the cluster runs."""
+    """A script that runs kubectl, for as long as the cluster runs."""
     directory = cluster.layout.directory / "bin"
     directory.mkdir()
     script = directory / "kubectl"
@@ -73,8 +73,8 @@ def write_kubectl(cluster: TestCluster) -> Path:
 
 
 def instructions(cluster: TestCluster, kubectl: Path) -> str:
-    """What to type in another terminal."""
-    # Beside this Python, if the package is installed there.
+    """The commands to type in another terminal."""
+    # In the same directory as this Python, if the package is installed there.
     rescheduler = Path(sys.executable).with_name("rescheduler")
     command = os.path.relpath(rescheduler) if rescheduler.exists() else "rescheduler"
     return f"""

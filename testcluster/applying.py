@@ -1,4 +1,4 @@
-"""Put built objects into a real cluster through its API server."""
+"""Create built objects in a real cluster, through its API server."""
 
 import copy
 
@@ -7,17 +7,17 @@ from testcluster.client import ApiError, Client, JsonObject
 from testcluster.cluster import TestCluster
 from testcluster.waiting import wait_until
 
-# Kinds whose status a controller of the control plane writes, given the chance.
+# Kinds whose status the controller manager writes, if it runs.
 CONTROLLED_KINDS = {"ReplicaSet", "PodDisruptionBudget"}
 
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 
 
 def apply(cluster: TestCluster, *objects: JsonObject) -> list[JsonObject]:
-    """Create the objects in order, with namespaces that are missing and with their status.
+    """Create the objects in order, with their status and with the namespaces that are missing.
 
-    Returns them as the server has them. The server gives each a uid of its own, so references
-    to owners among `objects` are rewritten on the way; an owner has to come before what it owns.
+    Returns them as the server stores them. The server assigns new uids, so references to owners
+    among `objects` are rewritten; an owner must come before the objects that it owns.
     """
     applier = Applier(cluster)
     created = [applier.create(built) for built in objects]
@@ -26,7 +26,7 @@ def apply(cluster: TestCluster, *objects: JsonObject) -> list[JsonObject]:
 
 
 class Applier:
-    """Creates objects one after the other, and remembers what the server made of them."""
+    """Creates objects one after the other, and remembers the uids that the server assigns."""
 
     def __init__(self, cluster: TestCluster) -> None:
         self.cluster = cluster
@@ -37,7 +37,7 @@ class Applier:
         self.new_nodes: list[str] = []
 
     def create(self, built: JsonObject) -> JsonObject:
-        """The object as the server has it."""
+        """Create the object and return it as the server stores it."""
         if built["kind"] == "Node":
             self.new_nodes.append(built["metadata"]["name"])
         else:
@@ -53,16 +53,16 @@ class Applier:
         return created
 
     def settle_nodes(self) -> None:
-        """Wait until new nodes are open for pods, else all pods would go to the first that is.
+        """Wait until new nodes accept pods; otherwise all pods would go to the first that does.
 
-        The API server gives every new node a taint, which a controller takes off if it is ready.
+        The API server taints every new node. A controller removes the taint from ready nodes.
         """
         if self.cluster.controllers and self.new_nodes:
-            wait_until(self.unsettled_nodes_are_gone, what="all new nodes are open for pods")
+            wait_until(self.all_nodes_are_settled, what="all new nodes accept pods")
         self.new_nodes = []
 
-    def unsettled_nodes_are_gone(self) -> bool:
-        """Whether all new nodes are settled; asks again only about those that were not."""
+    def all_nodes_are_settled(self) -> bool:
+        """Whether all new nodes are settled; checks only those that were not before."""
         self.new_nodes = [name for name in self.new_nodes if not self.is_settled(name)]
         return not self.new_nodes
 
@@ -77,7 +77,7 @@ class Applier:
         return not ready or NOT_READY_TAINT not in taints
 
     def create_at(self, collection: str, wanted: JsonObject) -> JsonObject:
-        """Create it; a namespace may be there already, all else may not."""
+        """Create the object; only a namespace may exist already."""
         try:
             return self.client.create(collection, wanted)
         except ApiError as error:
@@ -86,14 +86,14 @@ class Applier:
             return self.client.get(f"{collection}/{wanted['metadata']['name']}")
 
     def with_server_uids(self, built: JsonObject) -> JsonObject:
-        """A copy that refers to its owners by the uids that the server gave them."""
+        """A copy that refers to its owners by the uids that the server assigned."""
         wanted = copy.deepcopy(built)
         for reference in wanted["metadata"].get("ownerReferences", []):
             reference["uid"] = self.server_uids.get(reference["uid"], reference["uid"])
         return wanted
 
     def status_is_ours(self, built: JsonObject) -> bool:
-        """Whether nobody else will write the status that was built.
+        """Whether no controller will write the status of the object.
 
         A node is created with its status; a pending pod has none yet.
         """
@@ -104,7 +104,7 @@ class Applier:
         )
 
     def collection_path(self, built: JsonObject) -> str:
-        """Where objects of its kind are created; its namespace exists afterwards."""
+        """The path to create the object at; creates its namespace if needed."""
         version, kind = built["apiVersion"], built["kind"]
         if (version, kind) not in self.collections:
             self.look_up(version)
@@ -117,7 +117,7 @@ class Applier:
         return f"{base}/namespaces/{own_namespace}/{plural}"
 
     def look_up(self, version: str) -> None:
-        """Ask the server which kinds there are in a version of an API group."""
+        """Read the kinds in a version of an API group from the server."""
         base = f"/apis/{version}" if "/" in version else f"/api/{version}"
         for resource in self.client.get(base)["resources"]:
             if "/" not in resource["name"]:

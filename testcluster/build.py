@@ -1,8 +1,8 @@
 """Build the test cluster's binary once, and keep it in the user's cache.
 
-The binary is kept under a key made of everything that shapes it, so a change of its sources or
-of the Go version builds a new one, and going back finds the old one. The first build takes
-minutes; it says how far it is.
+Its key in the cache is a hash of everything it depends on. A change of its sources or of the Go
+version builds a new binary, and going back finds the old one. The first build takes minutes, and
+shows its progress.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ import time
 from collections import deque
 from pathlib import Path
 
-from testcluster.cache import cache_directory, locked, say
+from testcluster.cache import cache_directory, locked, report
 from testcluster.toolchain import SOURCES, BuildError, Toolchain, find_toolchain
 
 KUBERNETES_VERSION = "v1.36.3"
@@ -22,20 +22,20 @@ LINKER_FLAGS = f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES_V
 BUILD_FLAGS = ["-trimpath", "-buildvcs=false", "-ldflags", LINKER_FLAGS]
 BINARY_NAME = "testcluster"
 STAGES_NAME = "stages.yaml"
-# What is not a terminal (a CI log) gets a line this often instead of one that changes in place.
+# Without a terminal (in a CI log), a line is printed this often.
 LINE_INTERVAL_SECONDS = 20.0
 
 
 def ensure_binary() -> Path:
-    """The binary, built now if it is not in the cache yet.
+    """The binary; built now if it is not in the cache yet.
 
-    Two processes that need it at once do not both build it: the second waits for the first.
+    If two processes need it at the same time, the second waits for the first to build it.
     """
     toolchain = find_toolchain()
     binary = cache_directory() / build_key(toolchain) / BINARY_NAME
     if not binary.exists():
         with locked(cache_directory() / "build.lock"):
-            # Whoever held the lock before may have built it.
+            # The process that held the lock before may have built it.
             if not binary.exists():
                 build(toolchain, binary)
     return binary
@@ -52,8 +52,8 @@ def build_key(toolchain: Toolchain) -> str:
 
 
 def build(toolchain: Toolchain, binary: Path) -> None:
-    """Build to a temporary name first, so that a build cut short is never taken for a binary."""
-    say(f"Building the test cluster with {toolchain.version}; the first time takes minutes.")
+    """Build to a temporary name first, so that an interrupted build is never used."""
+    report(f"Building the test cluster with {toolchain.version}; the first time takes minutes.")
     started = time.monotonic()
     binary.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=binary.parent) as scratch:
@@ -61,7 +61,7 @@ def build(toolchain: Toolchain, binary: Path) -> None:
         run_go_build(toolchain, unfinished)
         write_stages(unfinished, binary.with_name(STAGES_NAME))
         unfinished.rename(binary)
-    say(f"Built {binary} in {time.monotonic() - started:.0f} s.")
+    report(f"Built {binary} in {time.monotonic() - started:.0f} s.")
 
 
 def run_go_build(toolchain: Toolchain, output: Path) -> None:
@@ -76,20 +76,20 @@ def run_go_build(toolchain: Toolchain, output: Path) -> None:
             progress.advance(line.strip())
     progress.finish()
     if process.returncode != 0:
-        told = "\n".join(last_lines)
-        raise BuildError(f"go build failed; the last it said in {SOURCES}:\n{told}")
+        output_end = "\n".join(last_lines)
+        raise BuildError(f"go build failed in {SOURCES}; the end of its output:\n{output_end}")
 
 
 def write_stages(binary: Path, stages: Path) -> None:
-    """Keep what kwok's fake nodes and pods do beside the binary that carries it."""
+    """Write kwok's stages (how fake nodes and pods behave) next to the binary."""
     stages.write_bytes(
         subprocess.run([binary, "stages"], stdout=subprocess.PIPE, check=True).stdout
     )
 
 
 def count_packages(toolchain: Toolchain) -> int:
-    """How many packages the binary consists of; also downloads the modules, where missing."""
-    say("Looking up its packages (downloading the sources that are missing) ...")
+    """The number of packages in the binary; also downloads missing modules."""
+    report("Counting its packages (and downloading missing sources) ...")
     listed = subprocess.run(
         [toolchain.go, "list", "-deps", "."],
         cwd=SOURCES,
@@ -103,7 +103,7 @@ def count_packages(toolchain: Toolchain) -> int:
 
 
 class Progress:
-    """How many packages are compiled, as one changing line or as a plain line now and then."""
+    """Shows how many packages are compiled: in place on a terminal, else as a line now and then."""
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -112,7 +112,7 @@ class Progress:
         self.started = self.last_shown = time.monotonic()
 
     def advance(self, package: str) -> None:
-        """Count one more; what `go` says other than a package's name is not counted."""
+        """Count a package; other output of `go` is not counted."""
         if ("/" not in package and not package.isalnum()) or " " in package:
             return
         self.done += 1
@@ -124,11 +124,11 @@ class Progress:
             )
 
     def show(self, text: str) -> None:
-        """Write over the last line on a terminal, add a line elsewhere."""
+        """Overwrite the last line on a terminal, else add a line."""
         line = f"\r\033[K  {text[:90]}" if self.in_place else f"  {text}\n"
         print(line, end="", file=sys.stderr, flush=True)
 
     def finish(self) -> None:
-        """Leave nothing half-written behind."""
+        """Clear the line on a terminal."""
         if self.in_place:
             print("\r\033[K", end="", file=sys.stderr, flush=True)

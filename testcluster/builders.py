@@ -1,8 +1,8 @@
-"""Kubernetes objects in a line each: plain dicts, as the API server would show them.
+"""Build Kubernetes objects in one line each: plain dicts, as the API server returns them.
 
-Objects have a status where a controller would have given them one, so the same builders serve
-tests without any cluster. Names are "namespace/name"; quantities are Kubernetes strings.
-Keyword arguments that a builder does not name are fields of the spec, in Kubernetes' spelling.
+Objects have the status that a controller would write, so tests without a cluster can use
+them too. Names are "namespace/name"; quantities are Kubernetes strings. Keyword
+arguments that a builder does not name are fields of the spec, in camelCase.
 """
 
 import uuid
@@ -22,7 +22,7 @@ UID_SPACE = uuid.UUID("7c0ffee0-0000-4000-8000-000000000000")
 
 
 def uid_of(kind: str, key: str) -> str:
-    """The same uid for the same object each time, so that owners and owned agree."""
+    """Always the same uid for the same object, so that owner references match."""
     return str(uuid.uuid5(UID_SPACE, f"{kind}/{key}"))
 
 
@@ -37,7 +37,7 @@ def namespace(name: str, labels: Labels | None = None) -> JsonObject:
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
-        # The API server adds this label by itself.
+        # The API server adds this label to every namespace.
         "metadata": {
             "name": name,
             "labels": {"kubernetes.io/metadata.name": name, **(labels or {})},
@@ -62,8 +62,8 @@ def node(
 ) -> JsonObject:
     """A node with its status; `resources` adds others, such as {"nvidia.com/gpu": "4"}.
 
-    kwok plays it if it is `managed`, and then keeps it Ready; a node that is to stay not ready
-    in a real cluster must not be.
+    kwok simulates a `managed` node, and keeps it Ready. A node that must stay not ready in a real
+    cluster cannot be managed.
     """
     capacity = {"cpu": cpu, "memory": memory, "pods": str(pods), **(resources or {})}
     own_labels = {HOSTNAME_LABEL: name, "kubernetes.io/os": "linux"}
@@ -94,7 +94,7 @@ def node(
 
 
 def node_ready_condition(ready: bool) -> JsonObject:
-    """What a kubelet says of its node."""
+    """The Ready condition as a kubelet reports it."""
     return {
         "type": "Ready",
         "status": "True" if ready else "False",
@@ -120,8 +120,8 @@ def pod(
 ) -> JsonObject:
     """A pod with its status; `owner` is the object that controls it.
 
-    A pod `on` a node runs and is ready unless said otherwise; one on no node is pending. In a
-    real cluster `apply` has the API server accept the status too.
+    A pod `on` a node is running and ready by default; a pod without a node is pending. In a real
+    cluster, `apply` writes the status too.
     """
     pod_namespace, name = split_name(key)
     phase = phase or ("Running" if on else "Pending")
@@ -158,7 +158,7 @@ def pod_spec_with(cpu: str | None, memory: str | None, spec: Mapping[str, Any]) 
 def pod_status(
     phase: str, ready: bool, containers: list[JsonObject], bound: bool, since: str
 ) -> JsonObject:
-    """The status that the kubelet of a real node would have written."""
+    """The status that the kubelet of a real node would write."""
     conditions = [pod_condition("PodScheduled", bound, since)] if bound else []
     status: JsonObject = {"phase": phase, "conditions": conditions}
     if bound:
@@ -212,7 +212,7 @@ def workload(
     template: Mapping[str, Any],
     spec: Mapping[str, Any],
 ) -> JsonObject:
-    """What all kinds that have a pod template share; `labels` select and mark its pods."""
+    """The part that all kinds with a pod template share; `labels` select and mark the pods."""
     own_namespace, name = split_name(key)
     pod_labels = dict(labels or {"app": name})
     own_spec: JsonObject = {
@@ -264,10 +264,10 @@ def replicaset(
     **spec: Any,
 ) -> JsonObject:
     """A ReplicaSet, perhaps a Deployment's, all of whose replicas are ready."""
-    made = workload("ReplicaSet", key, replicas, cpu, memory, labels, owner, template or {}, spec)
+    built = workload("ReplicaSet", key, replicas, cpu, memory, labels, owner, template or {}, spec)
     counts = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")
-    made["status"] = dict.fromkeys(counts, replicas)
-    return made
+    built["status"] = dict.fromkeys(counts, replicas)
+    return built
 
 
 def statefulset(
@@ -279,7 +279,7 @@ def statefulset(
     template: Mapping[str, Any] | None = None,
     **spec: Any,
 ) -> JsonObject:
-    """A StatefulSet that starts its pods all at once, unless told otherwise."""
+    """A StatefulSet that starts its pods in parallel by default."""
     spec = {"serviceName": split_name(key)[1], "podManagementPolicy": "Parallel", **spec}
     return workload("StatefulSet", key, replicas, cpu, memory, labels, None, template or {}, spec)
 
@@ -334,12 +334,12 @@ def budget(
         spec["minAvailable"] = min_available
     if max_unavailable is not None:
         spec["maxUnavailable"] = max_unavailable
-    made: JsonObject = {
+    built: JsonObject = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": name, "namespace": own_namespace, "uid": uid_of("Budget", key)},
         "spec": spec,
     }
     if allowed is not None:
-        made["status"] = {"disruptionsAllowed": allowed, "observedGeneration": 1}
-    return made
+        built["status"] = {"disruptionsAllowed": allowed, "observedGeneration": 1}
+    return built

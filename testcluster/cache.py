@@ -1,4 +1,4 @@
-"""What is kept between runs in the user's cache, and how processes share it."""
+"""The files that are kept in the user's cache between runs, and a lock for them."""
 
 import fcntl
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def cache_directory() -> Path:
-    """Where binaries and a fetched Go toolchain are kept."""
+    """The directory with the binaries and the downloaded Go toolchain."""
     base = os.environ.get("XDG_CACHE_HOME")
     root = Path(base) if base else Path.home() / ".cache"
     return root / "kube-rescheduler" / "testcluster"
@@ -23,11 +23,11 @@ def locked(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("Waiting for another process that builds the test cluster ...")
+            report("Waiting for another process that builds the test cluster ...")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def say(text: str) -> None:
-    """Tell the person waiting; standard output stays free for results."""
+def report(text: str) -> None:
+    """Print progress on standard error; standard output is for results."""
     print(text, file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
-"""The little HTTP that tests need to look at a cluster from outside.
+"""A small HTTP client for tests, to check a cluster from outside.
 
-It shares nothing with the client under test, so that a mistake there cannot hide itself.
+It shares no code with the client under test, so that an error there cannot hide itself.
 """
 
 import http.client
@@ -15,7 +15,7 @@ MERGE_PATCH = "application/merge-patch+json"
 
 
 class ApiError(Exception):
-    """The API server refused; `status` is the HTTP status, `reason` Kubernetes' word for it."""
+    """The API server refused; `reason` is that of the Status object, such as AlreadyExists."""
 
     def __init__(self, method: str, path: str, status: int, body: JsonObject) -> None:
         super().__init__(f"{method} {path}: {status} {body.get('message', body)}")
@@ -53,7 +53,7 @@ class Client:
         return self.request("PATCH", path, body, MERGE_PATCH)
 
     def delete(self, path: str) -> JsonObject:
-        """What the server says to the deletion of the object at `path`."""
+        """Delete the object at `path`; returns the server's answer."""
         return self.request("DELETE", path)
 
     def exists(self, path: str) -> bool:

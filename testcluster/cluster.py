@@ -1,7 +1,7 @@
 """Start and stop a real Kubernetes control plane on this machine.
 
-A cluster is ready when `start` returns, and leaves neither a process nor a file behind when it
-stops, except its logs where they are asked for. Any number can run side by side.
+A cluster is ready when `start` returns. After `stop`, no process and no file is left, except the
+logs if `keep_logs` is set. Several clusters can run at the same time.
 """
 
 import atexit
@@ -24,7 +24,7 @@ from typing import Self
 
 from testcluster import components
 from testcluster.build import STAGES_NAME, ensure_binary
-from testcluster.cache import say
+from testcluster.cache import report
 from testcluster.certificates import write_certificates
 from testcluster.client import ApiError, Client, JsonObject
 from testcluster.components import Layout, Ports
@@ -33,24 +33,24 @@ from testcluster.processes import Component
 
 START_TIMEOUT_SECONDS = 60.0
 START_ATTEMPTS = 3
-# A server that waits for another one may take a request and not answer it.
+# A server that waits for another server may accept a request and not answer it.
 HEALTH_TIMEOUT_SECONDS = 1.0
-# The API server takes long to end by itself while watches are open.
+# The API server takes long to stop while watches are open.
 APISERVER_GRACE_SECONDS = 2.0
 
 
 class ClusterError(Exception):
-    """A test cluster did not do what it must; the message has the end of the log concerned."""
+    """A test cluster does not work; the message has the end of the log."""
 
 
 class PortTakenError(ClusterError):
-    """Another process took a port between its being picked and its being bound."""
+    """Another process bound a port after it was picked here."""
 
 
 class TestCluster:
     """One cluster: its address, its users, and its processes."""
 
-    __test__ = False  # not a collection of tests, although its name begins like one
+    __test__ = False  # pytest would collect a class of this name
 
     def __init__(self, controllers: bool = True, scheduler: bool = True, kwok: bool = True) -> None:
         self.controllers = controllers
@@ -91,16 +91,16 @@ class TestCluster:
                 return
 
     def stop(self, keep_logs: bool = False) -> None:
-        """End all processes and remove all files; says where the logs are if they are kept."""
+        """End all processes and remove all files; reports where the logs are if they are kept."""
         if self._layout is None:
             return
-        # Nothing in there is worth an orderly end.
+        # No data is worth an orderly shutdown.
         for component in self.components.values():
             component.stop()
         self.components = {}
         if keep_logs:
             keep_only(self._layout.logs)
-            say(f"The logs of the test cluster were kept in {self._layout.logs}")
+            report(f"The logs of the test cluster were kept in {self._layout.logs}")
         else:
             shutil.rmtree(self._layout.directory, ignore_errors=True)
         atexit.unregister(self.stop)
@@ -118,9 +118,9 @@ class TestCluster:
 
     @contextmanager
     def without_controllers(self) -> Iterator[None]:
-        """Stop the controller manager for a while, if there is one.
+        """Stop the controller manager while the block runs, if there is one.
 
-        What is put in meanwhile looks to it as if it had always been there.
+        To its controllers, objects created meanwhile look as if they had always existed.
         """
         manager = self.components.get("kube-controller-manager")
         if manager is None:
@@ -135,10 +135,10 @@ class TestCluster:
 
     @contextmanager
     def extra_scheduler(self, configuration: JsonObject) -> Iterator[Component]:
-        """A further kube-scheduler, with a KubeSchedulerConfiguration of its own.
+        """Another kube-scheduler, with its own KubeSchedulerConfiguration.
 
-        Its profiles want names that no other scheduler has, or both would place the same pods.
-        How it reaches the API server is filled in.
+        Its profiles need names that no other scheduler has, or both would schedule the same
+        pods. The connection to the API server is added to the configuration.
         """
         name = f"kube-scheduler-{len(self._scheduler_ports) + 2}"
         file = self.layout.directory / f"{name}.json"
@@ -157,7 +157,7 @@ class TestCluster:
             self.components.pop(name, None)
 
     def kubectl(self, *arguments: str, input: str | None = None) -> str:
-        """What `kubectl` prints, as the administrator; raises with its error if it fails."""
+        """The output of `kubectl`, run as the administrator; raises with its error if it fails."""
         done = subprocess.run(
             [self.binary, "kubectl", f"--kubeconfig={self.kubeconfig}", *arguments],
             input=input,
@@ -172,16 +172,16 @@ class TestCluster:
 
     @property
     def kubectl_env(self) -> dict[str, str]:
-        """The environment in which kubectl neither reads nor writes the user's own files.
+        """An environment in which kubectl neither reads nor writes the user's own files.
 
-        Its cache goes by address, and another cluster may have had this one before.
+        Its cache is keyed by address, and another cluster may have used this one before.
         """
         cache = str(self.layout.directory / "kubectl-cache")
         return {**os.environ, "KUBECACHEDIR": cache, "KUBERC": "off"}
 
     @property
     def layout(self) -> Layout:
-        """Where its files and ports are; it has none while it is stopped."""
+        """Its files and ports; raises while the cluster is stopped."""
         if self._layout is None:
             raise ClusterError("the test cluster is not running")
         return self._layout
@@ -193,7 +193,7 @@ class TestCluster:
 
     @property
     def etcd_url(self) -> str:
-        """The URL of etcd, which lets everyone in."""
+        """The URL of etcd, which needs no authentication."""
         return f"http://127.0.0.1:{self.layout.ports.etcd}"
 
     @property
@@ -203,12 +203,12 @@ class TestCluster:
 
     @property
     def powerless_kubeconfig(self) -> Path:
-        """The kubeconfig of a user who is known to the API server and may do nothing."""
+        """The kubeconfig of a user without any permissions."""
         return self.layout.directory / "powerless-kubeconfig"
 
     @property
     def ca_file(self) -> Path:
-        """The authority that vouches for the API server."""
+        """The CA certificate of the API server."""
         return self.layout.certificates.ca_file
 
     @property
@@ -230,13 +230,13 @@ class TestCluster:
         self._layout = prepare_directory(self)
         write_kubeconfigs(self)
         atexit.register(self.stop)
-        self.components = make_components(self)
+        self.components = build_components(self)
         for component in self.components.values():
             component.start()
         self._wait_until_ready()
 
     def _wait_until_ready(self) -> None:
-        """Wait for all components at once, and give up as soon as one of them has ended."""
+        """Wait until all components are healthy; give up as soon as one of them has ended."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         waiting = self._health_checks()
         while waiting:
@@ -250,7 +250,7 @@ class TestCluster:
             time.sleep(0.05)
 
     def _health_checks(self) -> dict[str, Callable[[], bool]]:
-        """For each component, how to see that it is at work."""
+        """A health check per component."""
         ports, local = self.layout.ports, "https://127.0.0.1"
         checks: dict[str, Callable[[], bool]] = {
             "kube-apiserver": lambda: self._answers(self.server, "/readyz")
@@ -259,7 +259,7 @@ class TestCluster:
         for name in schedulers.keys() & self.components.keys():
             checks[name] = partial(self._answers, f"{local}:{schedulers[name]}", "/readyz")
         if self.controllers:
-            # It is healthy before its controllers run; without this account no pod can be made.
+            # It is healthy before its controllers run; without this account no pod can be created.
             account = "/api/v1/namespaces/default/serviceaccounts/default"
             manager = f"{local}:{ports.controller_manager}"
             checks["kube-controller-manager"] = lambda: (
@@ -283,13 +283,13 @@ class TestCluster:
         for component in self.components.values():
             if component.is_running():
                 continue
-            told = component.log_tail()
-            kind = PortTakenError if "address already in use" in told else ClusterError
-            raise kind(f"{component.name} ended by itself; the last in its log:\n{told}")
+            log = component.log_tail()
+            kind = PortTakenError if "address already in use" in log else ClusterError
+            raise kind(f"{component.name} ended by itself; the end of its log:\n{log}")
 
 
 def prepare_directory(cluster: TestCluster) -> Layout:
-    """Write all that the components read, into a new temporary directory."""
+    """Write the files that the components read to a new temporary directory."""
     directory = Path(tempfile.mkdtemp(prefix="testcluster-"))
     ports = Ports(*pick_ports(len(fields(Ports))))
     layout = Layout(directory, ports, write_certificates(directory))
@@ -309,8 +309,8 @@ def write_kubeconfigs(cluster: TestCluster) -> None:
         path.write_text(components.kubeconfig_text(cluster.server, cluster.ca_file, user, token))
 
 
-def make_components(cluster: TestCluster) -> dict[str, Component]:
-    """The components this cluster wants, in the order in which they need each other."""
+def build_components(cluster: TestCluster) -> dict[str, Component]:
+    """The components of this cluster, in the order in which they depend on each other."""
     layout = cluster.layout
     commands = {
         "etcd": components.etcd(layout),
@@ -322,7 +322,7 @@ def make_components(cluster: TestCluster) -> dict[str, Component]:
         commands["kube-scheduler"] = components.scheduler(layout)
     if cluster.kwok:
         commands["kwok"] = components.kwok(layout, cluster.binary.with_name(STAGES_NAME))
-    # Else kwok would read a configuration in the user's home directory.
+    # Otherwise kwok would read a configuration from the user's home directory.
     env = {"KWOK_WORKDIR": str(layout.directory / "kwok")}
     return {
         name: Component(name, cluster.binary, arguments, layout.logs / f"{name}.log", env)
@@ -331,13 +331,13 @@ def make_components(cluster: TestCluster) -> dict[str, Component]:
 
 
 def is_listening(port: int) -> bool:
-    """Whether something accepts connections there."""
+    """Whether something accepts connections on the port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def keep_only(kept: Path) -> None:
-    """Remove everything beside `kept` from its directory."""
+    """Remove everything except `kept` from its directory."""
     for path in kept.parent.iterdir():
         if path == kept:
             continue

@@ -1,7 +1,7 @@
-"""The command line of each component, and why it has the options it has.
+"""The command line of each component, with the reasons for its options.
 
-Everything listens on 127.0.0.1 only. What would make a test slow or flaky is off: waiting for
-the disk, leader election, limits on the rate of requests.
+Everything listens on 127.0.0.1 only. Whatever could slow down a test is off: fsync, leader
+election, rate limits.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from testcluster.certificates import Certificates
 from testcluster.client import JsonObject
 
 ADMIN_USER, POWERLESS_USER = "admin", "powerless"
-# Nodes that carry this annotation are played by kwok; others are left as a test made them.
+# kwok simulates the nodes that have this annotation, and leaves the others alone.
 FAKE_NODE_ANNOTATION = ("kwok.x-k8s.io/node", "fake")
 
 
@@ -29,7 +29,7 @@ class Ports:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where one cluster keeps its files, and where its servers listen."""
+    """The files of one cluster, and the ports of its servers."""
 
     directory: Path
     ports: Ports
@@ -47,12 +47,12 @@ class Layout:
 
     @property
     def token_file(self) -> Path:
-        """The users that the API server knows."""
+        """The users of the API server, with their tokens."""
         return self.directory / "tokens.csv"
 
 
 def etcd(layout: Layout) -> list[str]:
-    """A single member that does not wait for the disk: its data is thrown away."""
+    """A single member without fsync: its data is thrown away."""
     client_url = f"http://127.0.0.1:{layout.ports.etcd}"
     peer_url = f"http://127.0.0.1:{layout.ports.etcd_peer}"
     return [
@@ -73,14 +73,14 @@ def etcd(layout: Layout) -> list[str]:
 
 
 def apiserver(layout: Layout, controllers: bool) -> list[str]:
-    """The API server; without `controllers` it does not wait for what they would do."""
+    """The API server; without `controllers`, admission does not wait for them."""
     certificates = layout.certificates
     arguments = [
         f"--etcd-servers=http://127.0.0.1:{layout.ports.etcd}",
         "--bind-address=127.0.0.1",
         f"--secure-port={layout.ports.apiserver}",
         "--advertise-address=127.0.0.1",
-        # A loopback address must not become an endpoint, and nobody uses this one.
+        # A loopback address is not allowed as an endpoint, and no test needs this one.
         "--endpoint-reconciler-type=none",
         f"--tls-cert-file={certificates.server_file}",
         f"--tls-private-key-file={certificates.server_key_file}",
@@ -98,7 +98,7 @@ def apiserver(layout: Layout, controllers: bool) -> list[str]:
         "--profiling=false",
     ]
     if not controllers:
-        # Pods would wait for service accounts, and nodes for a taint to be taken off.
+        # Pods would wait for service accounts, and nodes for the removal of a taint.
         arguments.append("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
     return arguments
 
@@ -113,8 +113,8 @@ def controller_manager(layout: Layout) -> list[str]:
         f"--service-account-private-key-file={certificates.token_key_file}",
         f"--cluster-signing-cert-file={certificates.ca_file}",
         f"--cluster-signing-key-file={certificates.ca_key_file}",
-        # On a busy machine a lease may be renewed late, and tests make nodes that have none: a
-        # node is not Ready only when its conditions say so.
+        # On a busy machine a lease may be renewed late, and some tests create nodes without one:
+        # only its conditions decide whether a node is Ready.
         "--node-monitor-grace-period=24h",
         "--concurrent-replicaset-syncs=20",
         "--concurrent-deployment-syncs=20",
@@ -129,14 +129,14 @@ def scheduler(layout: Layout) -> list[str]:
 
 
 def configured_scheduler(layout: Layout, configuration_file: Path, port: int) -> list[str]:
-    """A scheduler with a configuration file, which says all but where it shows its health."""
+    """A scheduler with a configuration file, which has everything but the serving options."""
     return [f"--config={configuration_file}", *serving(layout, port)]
 
 
 def connected(layout: Layout, configuration: JsonObject) -> JsonObject:
-    """A KubeSchedulerConfiguration that reaches this cluster.
+    """A KubeSchedulerConfiguration with the connection to this cluster.
 
-    With a file, the flags that would say so are ignored.
+    With a configuration file, the flags for that are ignored.
     """
     return {
         **configuration,
@@ -146,7 +146,7 @@ def connected(layout: Layout, configuration: JsonObject) -> JsonObject:
 
 
 def kwok(layout: Layout, stages_file: Path) -> list[str]:
-    """The kubelet of all fake nodes, which behave as `stages_file` says."""
+    """kwok acts as the kubelet of all fake nodes; `stages_file` describes how they behave."""
     return [
         f"--kubeconfig={layout.kubeconfig}",
         f"--config={stages_file}",
@@ -167,7 +167,7 @@ def client_of_apiserver(layout: Layout) -> list[str]:
 
 
 def serving(layout: Layout, port: int) -> list[str]:
-    """How the controller manager and the scheduler show their health."""
+    """How the controller manager and the scheduler serve their health checks."""
     return [
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",

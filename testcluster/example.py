@@ -1,4 +1,4 @@
-"""A small cluster that wants rescheduling: a few crowded nodes, and many that came later."""
+"""A small cluster that needs rescheduling: a few full nodes, and many empty nodes."""
 
 from testcluster.applying import apply
 from testcluster.builders import budget, daemonset, deployment, node, statefulset
@@ -17,7 +17,7 @@ SPREAD_OVER_ZONES = {
 
 
 def fill_with_example(cluster: TestCluster) -> None:
-    """Crowd all pods on the first nodes, then add the others, which stay almost empty."""
+    """Start all pods on the first nodes, then add the other nodes, which stay almost empty."""
     apply(cluster, *example_nodes()[:FIRST_NODES])
     workloads = example_workloads()
     apply(cluster, *workloads)

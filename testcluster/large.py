@@ -1,10 +1,10 @@
-"""Generate a very large cluster, object by object, the same for the same seed.
+"""Generate a very large cluster, object by object; the same seed gives the same cluster.
 
-What it yields looks like what a cluster of some years has: pods of a few KB with the fields
-that controllers and kubelets leave behind, in workloads of very different sizes, on nodes that
-are loaded unevenly and never beyond what they can hold.
+The objects look like those of a real cluster: pods of a few KB with the fields that controllers
+and kubelets write, workloads of very different sizes, nodes that are unevenly loaded but never
+over their capacity.
 
-Equal parts are shared between the dicts that are yielded: take them as read-only.
+The generated dicts share equal parts: treat them as read-only.
 """
 
 from collections.abc import Iterator
@@ -21,13 +21,13 @@ from testcluster.large_pods import GIB, LargeNode, Workload
 ZONES = ("zone-a", "zone-b", "zone-c")
 IMAGES_PER_NODE = 25
 WORKLOADS_PER_NAMESPACE = 25
-# How often a random node is tried for a pod before all nodes are looked at in turn.
+# How many random nodes are tried for a pod before all nodes are checked one by one.
 PLACEMENT_TRIES = 12
 
 
 @dataclass(frozen=True)
 class InstanceType:
-    """A kind of machine that nodes are made of."""
+    """An instance type of nodes."""
 
     name: str
     cpu: int
@@ -53,12 +53,12 @@ def generate_large_cluster(
 ) -> Iterator[JsonObject]:
     """Namespaces, nodes, Deployments, ReplicaSets and then the running pods they own.
 
-    `templates` is the number of Deployments, one for every 30 pods if not given; kwok plays the
-    nodes if they are `managed`. Raises ValueError when the nodes cannot hold the pods.
+    `templates` is the number of Deployments, one for every 30 pods if not given; kwok simulates
+    the nodes if they are `managed`. Raises ValueError when the nodes cannot hold the pods.
     """
     random = Random(seed)
-    machines = [make_node(index, random) for index in range(nodes)]
-    workloads = make_workloads(pods, min(pods, templates or max(1, pods // 30)), random)
+    machines = [random_node(index, random) for index in range(nodes)]
+    workloads = random_workloads(pods, min(pods, templates or max(1, pods // 30)), random)
     for name in sorted({workload.namespace for workload in workloads}):
         yield namespace_object(name, random)
     for machine in machines:
@@ -73,13 +73,13 @@ def generate_large_cluster(
 
 def namespace_object(name: str, random: Random) -> JsonObject:
     """A namespace as the API server stores it: with the finalizer that its deletion waits for."""
-    made = namespace(name)
-    metadata = large_pods.metadata(name, None, random, made["metadata"]["labels"])
-    return {**made, "metadata": metadata, "spec": {"finalizers": ["kubernetes"]}}
+    plain = namespace(name)
+    metadata = large_pods.metadata(name, None, random, plain["metadata"]["labels"])
+    return {**plain, "metadata": metadata, "spec": {"finalizers": ["kubernetes"]}}
 
 
-def make_node(index: int, random: Random) -> LargeNode:
-    """A machine of a random type, with a random share of it meant to be used."""
+def random_node(index: int, random: Random) -> LargeNode:
+    """A node of a random type, to be filled up to a random fraction."""
     kind = random.choices(INSTANCE_TYPES, [kind.weight for kind in INSTANCE_TYPES])[0]
     return LargeNode(
         name=f"ip-10-{index >> 8 & 255}-{index & 255}-{random.randint(1, 254)}",
@@ -94,7 +94,7 @@ def make_node(index: int, random: Random) -> LargeNode:
     )
 
 
-def make_workloads(pods: int, templates: int, random: Random) -> list[Workload]:
+def random_workloads(pods: int, templates: int, random: Random) -> list[Workload]:
     """Workloads whose replicas add up to `pods`: many small ones, a few very large ones."""
     shares = [random.lognormvariate(0, 1.1) for _ in range(templates)]
     scale = (pods - templates) / sum(shares)
@@ -102,13 +102,13 @@ def make_workloads(pods: int, templates: int, random: Random) -> list[Workload]:
     for index in range(pods - sum(replicas)):
         replicas[index % templates] += 1
     return [
-        Workload.make(f"team-{index // WORKLOADS_PER_NAMESPACE:03d}", index, count, random)
+        Workload.random(f"team-{index // WORKLOADS_PER_NAMESPACE:03d}", index, count, random)
         for index, count in enumerate(replicas)
     ]
 
 
 class Placement:
-    """Puts pods on nodes: unevenly, but never more than a node can hold."""
+    """Places pods on nodes: unevenly, but never over the capacity of a node."""
 
     def __init__(self, nodes: list[LargeNode], random: Random) -> None:
         self.nodes = nodes
@@ -118,7 +118,7 @@ class Placement:
         self.drawn: list[LargeNode] = []
 
     def place(self, workload: Workload) -> LargeNode:
-        """The node that one more pod of the workload is put on."""
+        """The node for one more pod of the workload."""
         for _ in range(PLACEMENT_TRIES):
             node = self.next_random()
             if node.has_room(workload, node.target_fraction):
@@ -130,7 +130,7 @@ class Placement:
         raise ValueError(f"{len(self.nodes)} nodes cannot hold that many pods")
 
     def next_random(self) -> LargeNode:
-        """A node, the more often the more of it is to be used; drawn many at a time, for speed."""
+        """A random node, weighted by the CPU to be used on it; drawn in batches for speed."""
         if not self.drawn:
             self.drawn = self.random.choices(self.nodes, cum_weights=self.sums, k=1000)
         return self.drawn.pop()
@@ -228,7 +228,7 @@ def node_images(random: Random) -> list[JsonObject]:
 
 
 def node_info(random: Random) -> JsonObject:
-    """What the node's system calls itself."""
+    """The node's operating system and versions."""
     return {
         "architecture": "amd64",
         "bootID": large_pods.new_uid(random),

@@ -26,7 +26,7 @@ NOT_READY_TOLERATIONS = [
 
 @dataclass
 class LargeNode:
-    """A node while pods are being placed: what it has, and what is taken of it."""
+    """A node while pods are being placed: its capacity, and how much is used."""
 
     name: str
     address: str
@@ -58,7 +58,7 @@ class LargeNode:
 
 @dataclass(frozen=True)
 class Workload:
-    """A Deployment with its one ReplicaSet, and what all its pods have in common."""
+    """A Deployment with its only ReplicaSet, and the parts that all its pods share."""
 
     namespace: str
     name: str
@@ -85,7 +85,7 @@ class Workload:
         object.__setattr__(self, "managed_fields", fields)
 
     @classmethod
-    def make(cls, namespace: str, index: int, replicas: int, random: Random) -> Self:
+    def random(cls, namespace: str, index: int, replicas: int, random: Random) -> Self:
         """A workload of random size and shape."""
         name = f"{random.choice(SERVICE_NAMES)}-{random.choice(SERVICE_ROLES)}-{index}"
         template_hash = random_letters(random, 10)
@@ -113,7 +113,7 @@ class Workload:
         return suffix
 
     def owners(self) -> list[JsonObject]:
-        """The Deployment and the ReplicaSet, complete and at rest."""
+        """The Deployment and the ReplicaSet, after a finished rollout."""
         revision = {"deployment.kubernetes.io/revision": "1"}
         return [
             {
@@ -183,7 +183,7 @@ class Workload:
         }
 
     def pod_spec(self, node: LargeNode, suffix: str) -> JsonObject:
-        """The template, with what admission and the scheduler add to each pod."""
+        """The template, with the fields that admission and the scheduler add to each pod."""
         volume = f"kube-api-access-{suffix}"
         mount = {
             "name": volume,
@@ -207,7 +207,7 @@ class Workload:
         }
 
     def pod_status(self, node: LargeNode, random: Random) -> JsonObject:
-        """What the kubelet wrote once the pod was ready."""
+        """The status that the kubelet writes when the pod is ready."""
         address = f"100.{random.getrandbits(6)}.{random.getrandbits(8)}.{random.getrandbits(8)}"
         return {
             "phase": "Running",
@@ -280,16 +280,16 @@ POD_CONDITIONS = [
 def metadata(
     name: str, namespace: str | None, random: Random, labels: dict[str, str]
 ) -> JsonObject:
-    """What every object has; cluster-wide ones have no namespace."""
-    made: JsonObject = {
+    """The metadata of an object; cluster-scoped objects have no namespace."""
+    built: JsonObject = {
         "name": name,
         "uid": new_uid(random),
         "creationTimestamp": CREATED,
         "labels": labels,
     }
     if namespace is not None:
-        made["namespace"] = namespace
-    return made
+        built["namespace"] = namespace
+    return built
 
 
 def new_uid(random: Random) -> str:
@@ -334,7 +334,7 @@ def workload_labels(name: str, random: Random) -> dict[str, str]:
 def pod_template_spec(
     name: str, labels: dict[str, str], cpu_millis: int, memory_bytes: int, random: Random
 ) -> JsonObject:
-    """A pod template's spec: the container, perhaps a sidecar, perhaps wishes where to run."""
+    """A pod template's spec: the container, perhaps a sidecar, perhaps placement preferences."""
     proxy_millis, proxy_bytes = (
         (25, 32 * MIB) if random.random() < 0.1 and cpu_millis > 50 else (0, 0)
     )
@@ -357,20 +357,20 @@ def pod_template_spec(
         "schedulerName": "default-scheduler",
         "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "fsGroup": 10001},
     }
-    return spec | placement_wishes(
+    return spec | placement_preferences(
         {"app.kubernetes.io/name": labels["app.kubernetes.io/name"]}, random
     )
 
 
 def scratch_space(name: str, random: Random) -> JsonObject:
-    """What is mounted at /tmp: now and then a directory that would be lost with the pod."""
+    """The volume mounted at /tmp: sometimes an emptyDir, which would be lost with the pod."""
     if random.random() < 0.2:
         return {"emptyDir": {}}
     return {"configMap": {"name": f"{name}-scratch", "defaultMode": 420}}
 
 
-def placement_wishes(selected: dict[str, str], random: Random) -> JsonObject:
-    """Spread over zones or away from its own kind, as wishes that any placement satisfies."""
+def placement_preferences(selected: dict[str, str], random: Random) -> JsonObject:
+    """Spread over zones or anti-affinity, both only preferred: any placement is allowed."""
     selector = {"matchLabels": selected}
     drawn = random.random()
     if drawn < 0.3:
@@ -454,7 +454,7 @@ def deployment_conditions(replicaset: str) -> list[JsonObject]:
 def pod_managed_fields(
     labels: dict[str, str], owner_uid: str, spec: JsonObject
 ) -> list[JsonObject]:
-    """Which fields the ReplicaSet controller and the kubelet have set: a fifth of its bytes."""
+    """The fields that the ReplicaSet controller and the kubelet manage; a fifth of the bytes."""
     created: JsonObject = {
         "f:metadata": {
             "f:generateName": {},

@@ -1,7 +1,7 @@
-"""Put a generated large cluster into a real one within minutes, past its API server.
+"""Load a generated large cluster into a real one within minutes, without its API server.
 
-The API server reads what it finds in etcd, status included, so the objects go straight there:
-thousands in a second, where creating each through the API and waiting for it to run makes 170.
+The API server serves whatever is in etcd, status included, so the objects are written there:
+thousands per second, instead of 170 if they are created through the API and have to start.
 """
 
 import subprocess
@@ -32,28 +32,28 @@ def load_large_cluster(
 ) -> int:
     """Generate a large cluster and load it; returns the number of objects.
 
-    kwok, if it runs, plays the nodes.
+    kwok, if it runs, simulates the nodes.
     """
     generated = generate_large_cluster(nodes, pods, seed, templates, managed=cluster.kwok)
     return load_objects(cluster, generated)
 
 
 def load_objects(cluster: TestCluster, objects: Iterable[JsonObject]) -> int:
-    """Put objects of the kinds above into etcd as they are; returns how many there were.
+    """Write objects of the kinds above to etcd as they are; returns how many.
 
-    The controller manager stands still meanwhile. Otherwise it would create pods for a
-    ReplicaSet whose pods are still to come, or delete pods whose ReplicaSet is.
+    The controller manager is stopped meanwhile. Otherwise it would create pods for a ReplicaSet
+    whose pods are not loaded yet, or delete pods whose ReplicaSet is not.
     """
     with cluster.without_controllers():
         count = write_to_etcd(cluster, objects)
-        wait_until(lambda: has_caught_up(cluster.client), 300, "the API server has seen it all")
+        wait_until(lambda: has_caught_up(cluster.client), 300, "the API server has all objects")
     return count
 
 
 def has_caught_up(client: Client) -> bool:
-    """Whether what the API server keeps in memory is as new as what is in etcd.
+    """Whether the watch cache of the API server is as new as etcd.
 
-    It learns of each object by a watch, long after all are written.
+    The cache is filled by a watch, long after all objects are written.
     """
     latest = client.get("/api/v1/namespaces?limit=1")["metadata"]["resourceVersion"]
     nothing = "fieldSelector=metadata.name=none"
@@ -68,7 +68,7 @@ def has_caught_up(client: Client) -> bool:
 
 
 def write_to_etcd(cluster: TestCluster, objects: Iterable[JsonObject]) -> int:
-    """Feed the objects to the loader in the test cluster's binary."""
+    """Pass the objects to the loader in the test cluster's binary."""
     encode = msgspec.json.Encoder().encode
     command = [str(cluster.binary), "load", cluster.etcd_url]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -79,7 +79,7 @@ def write_to_etcd(cluster: TestCluster, objects: Iterable[JsonObject]) -> int:
         process.stdin.close()
         count = process.stdout.read()
     if process.returncode != 0:
-        raise ClusterError("could not load objects into etcd; see above for what it said")
+        raise ClusterError("could not load objects into etcd; see its output above")
     return int(count)
 
 

@@ -1,18 +1,18 @@
-"""Ports on 127.0.0.1 for servers that must be told theirs before they start."""
+"""Free ports on 127.0.0.1 for servers that need to know theirs before they start."""
 
 import random
 import socket
 
-# Below what systems hand out to outgoing connections, so that none of those takes a port
-# between its being picked here and its being bound by a server.
+# Below the ephemeral ports of outgoing connections, so that none of those takes a port after it
+# was picked here and before a server binds it.
 PORT_RANGE = range(20000, 32000)
 
 
 def pick_ports(count: int) -> list[int]:
-    """Distinct ports that nobody listens on at this moment.
+    """Distinct ports that no process listens on at this moment.
 
-    Another process may still take one before it is used: whoever starts a server on it has to
-    notice that and pick again.
+    Another process may still take one before it is used. The caller has to notice that and pick
+    again.
     """
     ports: set[int] = set()
     while len(ports) < count:

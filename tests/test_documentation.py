@@ -14,7 +14,8 @@ from rescheduler.settings import Arguments, Options, Seconds, SecondsOrZero, Str
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+READMES = [ROOT / "README.md", ROOT / "README.zh.md"]
+PAGES = [*READMES, *sorted(DOCS.glob("*.md"))]
 ALL_PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 PLACES_OF_FILES = ("src", "tests", "testcluster", "benchmarks", "examples", "deploy", "docs")
 
@@ -69,6 +70,15 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
+
+
+def test_both_languages_name_the_same_commands_options_and_pages() -> None:
+    english, chinese = (readme.read_text() for readme in READMES)
+    for pattern in (r"`([^`\n]+)`", r"\]\(([^)]+\.(?:md|py|yaml))\)", r"(--[a-z-]+)"):
+        found = [set(re.findall(pattern, text)) for text in (english, chinese)]
+        own_link = {"README.md", "README.zh.md"}
+        assert found[0] - own_link == found[1] - own_link
+    assert english.count("\n## ") == chinese.count("\n## ")
 
 
 def files_of_the_project() -> set[str]:

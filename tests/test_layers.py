@@ -68,7 +68,13 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"migration_object", "moving_pod", "workload_objects"},
     ],
     "simulation": [{"simulation"}, {"results"}, {"scenario"}, {"cluster"}, {"simulated_time"}],
-    "cli": [{"application"}, {"commands"}, {"views"}],
+    "cli": [
+        {"application"},
+        {"commands"},
+        {"migration_follower", "signals"},
+        {"views", "inputs", "connection", "policy_reload", "local_controller"},
+        {"options", "serve_options", "strategy_plugins", "log_format"},
+    ],
 }
 """Inside a package, from the top down: nothing imports what is in a higher layer."""
 

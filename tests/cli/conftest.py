@@ -1,5 +1,6 @@
-"""What the tests of the command line share."""
+"""Fixtures for the tests of the command line."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -10,11 +11,12 @@ from typing import NamedTuple
 import pytest
 
 from rescheduler.cli import run
+from rescheduler.cli.log_format import KeyValueFormatter
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import node, pod
 
-Start = Callable[..., "subprocess.Popen[bytes]"]
+StartProgram = Callable[..., "subprocess.Popen[bytes]"]
 
 
 class Result(NamedTuple):
@@ -23,6 +25,17 @@ class Result(NamedTuple):
     code: int
     out: str
     err: str
+
+
+@pytest.fixture(autouse=True)
+def log_of_one_test() -> Iterator[None]:
+    """Remove the log handler of a command: it writes to a stream that ends with its test."""
+    yield
+    root = logging.getLogger()
+    for handler in root.handlers[:]:
+        if isinstance(handler.formatter, KeyValueFormatter):
+            root.removeHandler(handler)
+            root.setLevel(logging.WARNING)
 
 
 @pytest.fixture
@@ -38,13 +51,11 @@ def command(capfd: pytest.CaptureFixture[str]) -> Callable[..., Result]:
 
 
 @pytest.fixture
-def start() -> Iterator[Start]:
-    """Start a command as the user does; it is ended with the test."""
+def start_program() -> Iterator[StartProgram]:
+    """Start a command as the user does; it is killed at the end of the test."""
     started = []
 
-    def start_program(
-        *arguments: str | Path, program: str = "rescheduler"
-    ) -> "subprocess.Popen[bytes]":
+    def start(*arguments: str | Path, program: str = "rescheduler") -> "subprocess.Popen[bytes]":
         process = subprocess.Popen(
             [Path(sys.executable).with_name(program), *map(str, arguments)],
             stdin=subprocess.PIPE,
@@ -55,7 +66,7 @@ def start() -> Iterator[Start]:
         started.append(process)
         return process
 
-    yield start_program
+    yield start
     for process in started:
         process.kill()
         process.communicate()
@@ -63,7 +74,7 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture(scope="session")
 def quiet_cluster() -> Iterator[TestCluster]:
-    """A cluster in which nothing changes by itself, so that two looks at it are equal."""
+    """A cluster without controllers: nothing changes in it, so two reads give the same."""
     with TestCluster(controllers=False, scheduler=False, kwok=False) as cluster:
         secretive = pod(
             "shop/secretive",

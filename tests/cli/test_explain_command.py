@@ -23,7 +23,7 @@ APART = {
 
 @pytest.fixture
 def cluster_file(tmp_path: Path) -> Path:
-    """Two zones; the pods of cart mind each other in their zone."""
+    """Two zones; pods of cart must not share a zone."""
     owner = deployment("shop/cart", replicas=1)
     owned = replicaset("shop/cart-5d", owner=owner)
     objects = [
@@ -43,41 +43,45 @@ def cluster_file(tmp_path: Path) -> Path:
     return file
 
 
-def test_every_node_answers_and_says_why(command: Command, cluster_file: Path) -> None:
+def test_each_node_accepts_or_rejects_the_pod_with_a_reason(
+    command: Command, cluster_file: Path
+) -> None:
     result = command("explain", "shop/cart-5d-1", "-s", cluster_file, "-o", "json")
-    told = json.loads(result.out)
-    assert (told["node"], told["mayMove"], told["mode"]) == ("a", True, "Handoff")
-    answers = {each["node"]: (each["accepted"], each["plugin"]) for each in told["nodes"]}
-    assert answers == {"a": (True, ""), "b": (True, ""), "c": (False, "TaintToleration")}
-    assert all(each["acceptedBesideOldPod"] is False for each in told["nodes"])
+    explained = json.loads(result.out)
+    assert (explained["node"], explained["mayMove"], explained["mode"]) == ("a", True, "Handoff")
+    verdicts = {node["node"]: (node["accepted"], node["plugin"]) for node in explained["nodes"]}
+    assert verdicts == {"a": (True, ""), "b": (True, ""), "c": (False, "TaintToleration")}
+    assert all(node["acceptedBesideOldPod"] is False for node in explained["nodes"])
 
 
-def test_the_picture_tells_what_only_fits_once_the_old_pod_is_gone(
+def test_the_table_names_nodes_that_accept_only_after_the_old_pod_is_deleted(
     command: Command, cluster_file: Path
 ) -> None:
     result = command("explain", "cart-5d-1", "-s", cluster_file)
-    assert "only once the old pod is gone" in result.out
+    assert "only after the old pod is deleted" in result.out
     assert "does not tolerate the node's taint reserved:NoSchedule" in " ".join(result.out.split())
-    assert "2 of 3 nodes accept it; refused by TaintToleration 1." in result.out
+    assert "2 of 3 nodes accept the pod; rejected by TaintToleration (1)." in result.out
 
 
-def test_beside_the_old_pod_it_minds_its_own_shadow(command: Command, cluster_file: Path) -> None:
+def test_with_the_old_pod_in_place_its_anti_affinity_rejects_its_own_zone(
+    command: Command, cluster_file: Path
+) -> None:
     result = command(
         "explain", "shop/cart-5d-1", "-s", cluster_file, "--with-old-pod", "-o", "json"
     )
-    plugins = {each["node"]: each["plugin"] for each in json.loads(result.out)["nodes"]}
+    plugins = {node["node"]: node["plugin"] for node in json.loads(result.out)["nodes"]}
     assert plugins == {"a": "InterPodAffinity", "b": "InterPodAffinity", "c": "TaintToleration"}
 
 
-def test_what_keeps_a_pod_is_named(command: Command, cluster_file: Path) -> None:
+def test_the_blocker_of_a_pod_is_named(command: Command, cluster_file: Path) -> None:
     result = command("explain", "shop/bare", "-s", cluster_file)
-    assert "stays where it is: BarePod, no controller would bring it back" in result.out
+    assert "must not be moved, blocker BarePod: no controller would bring it back" in result.out
 
 
-def test_a_waiting_pod_can_be_explained_too(command: Command, cluster_file: Path) -> None:
-    told = json.loads(command("explain", "waiting", "-s", cluster_file, "-o", "json").out)
-    assert (told["node"], told["blocker"]) == ("", "BarePod")
-    assert [each["node"] for each in told["nodes"] if each["accepted"]] == ["a", "b"]
+def test_a_pending_pod_can_be_explained_too(command: Command, cluster_file: Path) -> None:
+    explained = json.loads(command("explain", "waiting", "-s", cluster_file, "-o", "json").out)
+    assert (explained["node"], explained["blocker"]) == ("", "BarePod")
+    assert [node["node"] for node in explained["nodes"] if node["accepted"]] == ["a", "b"]
 
 
 def test_all_bound_and_unfinished_pods_get_a_line_each(
@@ -97,16 +101,16 @@ def test_all_bound_and_unfinished_pods_get_a_line_each(
     ("arguments", "message"),
     [
         (["shop/card-5d-1"], "did you mean shop/cart-5d-1?"),
-        (["bare"], "expected NAMESPACE/NAME, for there are other/bare, shop/bare"),
+        (["bare"], "found in several namespaces: other/bare, shop/bare; expected NAMESPACE/NAME"),
         (["shop/done"], "it has finished"),
         ([], "expected either a pod or --all"),
         (["shop/bare", "--all"], "expected either a pod or --all"),
-        (["--all", "-p", "policy.yaml"], "--all asks nodes only"),
+        (["--all", "-p", "policy.yaml"], "--all does not use a policy"),
         (["shop/bare", "-s", "-", "-s", "-"], "can be read only once"),
         (["shop/bare", "-s", "-", "-p", "-"], "can be read only once"),
     ],
 )
-def test_a_pod_that_cannot_be_explained_is_named(
+def test_bad_arguments_are_reported(
     command: Command, cluster_file: Path, arguments: list[str], message: str
 ) -> None:
     result = command("explain", *arguments, "-s", cluster_file)

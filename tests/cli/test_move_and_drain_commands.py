@@ -1,4 +1,4 @@
-"""The commands that move pods, as people start them."""
+"""`run`, `move` and `drain` on a real control plane, started as users start them."""
 
 import signal
 import socket
@@ -87,22 +87,22 @@ def test_a_dry_run_changes_nothing(
     assert corner.pods("web")[0]["metadata"]["uid"] == pod["metadata"]["uid"]
 
 
-def test_a_changed_policy_is_taken_over_and_a_bad_one_refused(
+def test_a_changed_policy_is_reloaded_and_an_invalid_one_rejected(
     start: Start, policy: Path, output: Callable[[], str]
 ) -> None:
     process = start("run", "--dry-run", "--policy", policy)
     wait_until(lambda: "Finished a round" in output(), 30, "it runs")
     policy.write_text("reschedulingInterval: soon\n")
-    wait_until(lambda: "Refused a new policy and kept the old one" in output(), 20)
+    wait_until(lambda: "Rejected an invalid policy and kept the old one" in output(), 20)
     assert "reschedulingInterval" in output()
     policy.write_text(POLICY + "maxReschedulePods: 3\n")
-    wait_until(lambda: "Took over a new policy" in output(), 20)
-    before = output().count("Took over a new policy")
+    wait_until(lambda: "Reloaded the policy" in output(), 20)
+    before = output().count("Reloaded the policy")
     process.send_signal(signal.SIGHUP)
-    wait_until(lambda: output().count("Took over a new policy") > before, 20, "SIGHUP reloads")
+    wait_until(lambda: output().count("Reloaded the policy") > before, 20, "SIGHUP reloads")
 
 
-def test_move_carries_out_one_move_and_says_how_it_ended(
+def test_move_here_moves_one_pod_and_shows_how_it_ended(
     corner: Corner, start: Start, output: Callable[[], str]
 ) -> None:
     corner.add_nodes("a", "b")
@@ -116,9 +116,9 @@ def test_move_carries_out_one_move_and_says_how_it_ended(
 
 
 @pytest.mark.parametrize(
-    ("to", "expected"), [("nowhere", "there is no such node"), ("", "is there already")]
+    ("to", "expected"), [("nowhere", "there is no such node"), ("", "already runs on this node")]
 )
-def test_move_says_what_is_wrong_with_a_target(
+def test_move_rejects_a_target_with_a_reason(
     corner: Corner, capfd: pytest.CaptureFixture[str], to: str, expected: str
 ) -> None:
     corner.add_nodes("a")
@@ -144,7 +144,7 @@ def test_drain_empties_a_node_whose_budgets_allow_no_eviction(
     assert sum(map(is_ready, corner.pods("web"))) == 3
 
 
-def test_drain_says_what_stays_and_why(
+def test_drain_lists_the_pods_that_stay_and_why(
     corner: Corner, start: Start, output: Callable[[], str]
 ) -> None:
     (first,) = corner.add_nodes("a")
@@ -152,7 +152,7 @@ def test_drain_says_what_stays_and_why(
     corner.deploy("pinned", 1, {"nodeSelector": {"kubernetes.io/hostname": first}})
     corner.add_nodes("b")
     assert start("drain", first, "--here").wait(60) == 1
-    assert f"stays: {corner.namespace}/pinned" in output()
+    assert f"pod {corner.namespace}/pinned" in output()
     assert [pod["metadata"]["labels"]["app"] for pod in corner.pods() if node_of(pod) == first] == [
         "pinned"
     ]
@@ -173,10 +173,10 @@ def test_ctrl_c_leaves_migrations_running_or_cancels_them(
     assert process.wait(20) in (1, 130)
     assert "Traceback" not in output()
     assert bool(corner.all("migrations")) is not cancels
-    assert ("Cancelled 1 migration" if cancels else "Left running") in output()
+    assert ("Cancelled 1 migration" if cancels else "The migrations keep running") in output()
 
 
-def test_ctrl_c_undoes_what_was_carried_out_here(
+def test_ctrl_c_undoes_a_migration_that_runs_here(
     corner: Corner, start: Start, output: Callable[[], str]
 ) -> None:
     corner.add_nodes("a")
@@ -192,7 +192,7 @@ def test_ctrl_c_undoes_what_was_carried_out_here(
     assert is_ready(corner.outside.get(corner.path("pods", pod["metadata"]["name"])))
 
 
-def test_a_missing_crd_is_told_with_the_way_to_install_it(
+def test_a_missing_crd_is_reported_with_the_command_that_installs_it(
     fresh_cluster: FreshCluster, capfd: pytest.CaptureFixture[str]
 ) -> None:
     cluster = fresh_cluster(controllers=False, scheduler=False, kwok=False)
@@ -207,7 +207,7 @@ def test_a_missing_crd_is_told_with_the_way_to_install_it(
 def test_run_can_be_stopped_while_the_server_does_not_answer(
     corner: Corner, tmp_path: Path
 ) -> None:
-    """It listens, but never says anything."""
+    """The server accepts connections, but never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"https://127.0.0.1:{silent.getsockname()[1]}"
         kubeconfig = tmp_path / "kubeconfig"

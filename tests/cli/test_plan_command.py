@@ -1,4 +1,4 @@
-"""`rescheduler plan`: from a file or from a cluster, for people and for programs."""
+"""`rescheduler plan`: from a file or from a live cluster, as a table, JSON and YAML."""
 
 import gzip
 import json
@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import yaml
 
-from rescheduler.cli.commands.plan import once_over
+from rescheduler.cli.commands.plan import deadline
 from rescheduler.files.cluster_file import read_cluster
 from rescheduler.files.policy_file import read_policy
 from rescheduler.planning.context import PlanningContext
@@ -18,7 +18,7 @@ from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import make_plan
 from testcluster import TestCluster
 from testcluster.builders import node, pod
-from tests.cli.conftest import Result, Start
+from tests.cli.conftest import Result, StartProgram
 
 Command = Callable[..., Result]
 
@@ -31,7 +31,7 @@ def write_list(path: Path, *objects: object) -> Path:
     return path
 
 
-def test_the_example_is_drawn(command: Command) -> None:
+def test_the_example_is_shown_as_tables(command: Command) -> None:
     result = command("plan", "--snapshot", CLUSTER, "--policy", POLICY)
     assert result.code == 0
     assert result.err == ""
@@ -40,7 +40,7 @@ def test_the_example_is_drawn(command: Command) -> None:
     assert "Moves: " in result.out
 
 
-def test_the_example_has_what_it_promises() -> None:
+def test_the_example_cluster_is_uneven() -> None:
     snapshot = read_cluster([("x", CLUSTER.read_bytes())])
     fullness = sorted(snapshot.requested[:, 0] / snapshot.nodes.allocatable[:, 0])
     assert len(snapshot.nodes) == 8
@@ -61,7 +61,7 @@ def test_json_is_the_plan_itself(command: Command) -> None:
     assert {"pod", "from", "to", "strategy", "mode", "reason", "gain"} <= set(content["moves"][0])
 
 
-def test_yaml_says_the_same_as_json(command: Command) -> None:
+def test_yaml_has_the_same_content_as_json(command: Command) -> None:
     as_json = command("plan", "-s", CLUSTER, "-p", POLICY, "-o", "json")
     as_yaml = command("plan", "-s", CLUSTER, "-p", POLICY, "-o", "yaml")
     assert yaml.safe_load(as_yaml.out) == json.loads(as_json.out)
@@ -73,7 +73,7 @@ def test_the_same_seed_gives_the_same_plan(command: Command) -> None:
     assert command("plan", "-s", CLUSTER, "-o", "json", "--seed", "7").out == first.out
 
 
-def test_out_of_time_a_plan_is_still_made(command: Command, tmp_path: Path) -> None:
+def test_a_plan_that_runs_out_of_time_is_still_printed(command: Command, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("planningTimeout: 1ms")
     result = command("plan", "-s", CLUSTER, "-p", policy, "-o", "json")
@@ -81,12 +81,14 @@ def test_out_of_time_a_plan_is_still_made(command: Command, tmp_path: Path) -> N
     assert len(json.loads(result.out)["moves"]) <= 10
 
 
-def test_time_is_over_when_it_has_passed() -> None:
-    assert once_over(0)()
-    assert not once_over(3600)()
+def test_a_deadline_is_over_when_its_time_has_passed() -> None:
+    assert deadline(0)()
+    assert not deadline(3600)()
 
 
-def test_a_packed_file_and_several_files_will_do(command: Command, tmp_path: Path) -> None:
+def test_a_cluster_can_be_read_from_compressed_and_from_several_files(
+    command: Command, tmp_path: Path
+) -> None:
     packed = tmp_path / "cluster.gz"
     packed.write_bytes(gzip.compress(CLUSTER.read_bytes()))
     extra = write_list(tmp_path / "extra.json", node("spare"))
@@ -103,18 +105,18 @@ def test_nothing_to_move_is_a_success_with_a_reason(command: Command, tmp_path: 
     assert result.out.strip().splitlines()[-1] != ""
 
 
-def test_an_empty_cluster_is_no_error(command: Command, tmp_path: Path) -> None:
+def test_an_empty_cluster_is_not_an_error(command: Command, tmp_path: Path) -> None:
     assert command("plan", "-s", write_list(tmp_path / "x.json")).code == 0
 
 
-def test_standard_input_is_a_dash(start: Start) -> None:
-    process = start("plan", "-s", "-", "-o", "json")
+def test_standard_input_is_a_dash(start_program: StartProgram) -> None:
+    process = start_program("plan", "-s", "-", "-o", "json")
     out, err = process.communicate(CLUSTER.read_bytes())
     assert process.returncode == 0, err
     assert json.loads(out)["moves"]
 
 
-def test_a_live_cluster_is_planned_for(command: Command, quiet_cluster: TestCluster) -> None:
+def test_a_live_cluster_can_be_planned(command: Command, quiet_cluster: TestCluster) -> None:
     result = command("plan", "--kubeconfig", quiet_cluster.kubeconfig, "-o", "json")
     assert result.code == 0, result.err
     assert set(json.loads(result.out)["before"]["perNode"]) == {"a", "b"}
@@ -166,11 +168,11 @@ def test_a_missing_file_is_named(command: Command, tmp_path: Path) -> None:
     assert result.err == f"rescheduler: {tmp_path}/nowhere.json: No such file or directory\n"
 
 
-def test_a_snapshot_and_a_live_cluster_exclude_each_other(command: Command) -> None:
+def test_a_snapshot_cannot_be_combined_with_a_live_cluster(command: Command) -> None:
     result = command("plan", "-s", CLUSTER, "--context", "other")
     assert result.code == 2
     assert "--snapshot" in result.err
 
 
-def test_an_unknown_output_is_refused(command: Command) -> None:
+def test_an_unknown_output_format_is_rejected(command: Command) -> None:
     assert command("plan", "-s", CLUSTER, "-o", "xml").code == 2

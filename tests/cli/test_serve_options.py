@@ -1,4 +1,4 @@
-"""What is said on the command line about serving is checked before anything else is done."""
+"""The options about serving are checked before anything else happens."""
 
 import pytest
 
@@ -17,14 +17,14 @@ SECRET = ("--certificates-secret", "ops/certificates")
         (("--certificates-secret", "ops"), "--certificates-secret 'ops': expected NAMESPACE/NAME"),
         ((*FILES, "--listen", "8443"), "--listen '8443': expected HOST:PORT"),
         ((*FILES, "--listen", "[::1]:x"), "--listen: port 'x': expected a number"),
-        ((*FILES, "--name", "us"), "--name is of use only with --certificates-secret"),
-        ((*SECRET, "--name", "b\u00fccher"), "certificates for 'b\u00fccher': expected a host's"),
-        ((*SECRET, "--name", ""), "certificates for '': expected a host's name"),
-        ((*FILES, "--webhook-url", "http://us"), "--webhook-url 'http://us': expected an address"),
-        ((*FILES, "--webhook-url", "https://[us"), "--webhook-url 'https://[us': expected an"),
-        ((*FILES, "--webhook-url", "https://us:99999"), "'https://us:99999': expected an address"),
-        ((*FILES, "--webhook-url", "https://us/?a=b"), "'https://us/?a=b': expected an address"),
-        ((*FILES, "--webhook-url", "https://me@us"), "'https://me@us': expected an address"),
+        ((*FILES, "--name", "us"), "--name needs --certificates-secret"),
+        ((*SECRET, "--name", "b\u00fccher"), "certificate for 'b\u00fccher': expected a host name"),
+        ((*SECRET, "--name", ""), "certificate for '': expected a host name"),
+        ((*FILES, "--webhook-url", "http://us"), "--webhook-url 'http://us': expected a URL"),
+        ((*FILES, "--webhook-url", "https://[us"), "--webhook-url 'https://[us': expected a URL"),
+        ((*FILES, "--webhook-url", "https://us:99999"), "'https://us:99999': expected a URL"),
+        ((*FILES, "--webhook-url", "https://us/?a=b"), "'https://us/?a=b': expected a URL"),
+        ((*FILES, "--webhook-url", "https://me@us"), "'https://me@us': expected a URL"),
         ((*FILES, "--webhook-service", "us"), "--webhook-service 'us': expected NAMESPACE/NAME"),
         ((*FILES, "--webhook-service", "a/us:0"), "port '0': expected a number from 1 to 65535"),
         (
@@ -33,7 +33,7 @@ SECRET = ("--certificates-secret", "ops/certificates")
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_a_line(
+def test_invalid_options_are_rejected_in_one_line(
     command: Command, arguments: tuple[str, ...], expected: str
 ) -> None:
     result = command("serve", *arguments)
@@ -46,8 +46,11 @@ def test_what_makes_no_sense_is_refused_in_a_line(
     ("arguments", "expected"),
     [
         (("--serve", "8443", *FILES), "--serve '8443': expected HOST:PORT"),
-        (FILES, "of use only with --serve HOST:PORT"),
-        (("--serve", "127.0.0.1:0", "--dry-run", *FILES), "--dry-run changes nothing"),
+        (FILES, "certificate and webhook options need --serve HOST:PORT"),
+        (
+            ("--serve", "127.0.0.1:0", "--dry-run", *FILES),
+            "--serve cannot be combined with --dry-run",
+        ),
     ],
 )
 def test_run_names_its_own_options(

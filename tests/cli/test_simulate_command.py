@@ -1,4 +1,4 @@
-"""`rescheduler simulate`: what goes in, what comes out, and how it ends."""
+"""`rescheduler simulate`: its inputs, its output, its exit codes."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Result as Ended
-from tests.cli.conftest import Start
+from tests.cli.conftest import StartProgram
 
 Command = Callable[..., Ended]
 
@@ -51,8 +51,8 @@ def quick(tmp_path: Path) -> Path:
 def simulated(command: Command, *arguments: str | Path) -> dict[str, Any]:
     result = command("simulate", "-o", "json", *arguments)
     assert result.code == 0, result.err
-    made: dict[str, Any] = json.loads(result.out)
-    return made
+    results: dict[str, Any] = json.loads(result.out)
+    return results
 
 
 def test_the_generated_cluster_becomes_even_and_no_handoff_leaves_a_pod_too_few(
@@ -76,21 +76,21 @@ def test_the_generated_cluster_becomes_even_and_no_handoff_leaves_a_pod_too_few(
     assert seen["warnings"] == []
 
 
-def test_the_maintained_node_is_emptied(command: Command, quick: Path) -> None:
+def test_the_node_under_maintenance_is_emptied(command: Command, quick: Path) -> None:
     seen = simulated(command, "-p", quick, "--for", "3m")
     assert seen["migrations"]["byStrategy"]["NodeMaintenance"] > 0
     assert seen["nodesInUse"][0]["value"] == 40
     assert seen["nodesInUse"][-1]["value"] == 39
 
 
-def test_the_same_seed_gives_the_same_result_in_every_process_and_another_another(
-    start: Start, quick: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_same_seed_gives_the_same_result_in_every_process_and_another_seed_another(
+    start_program: StartProgram, quick: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def printed(seed: str, hash_seed: str) -> bytes:
-        # Sets of texts are in another order in every process, unless this says which.
+        # The order of sets of strings differs between processes unless this is set.
         monkeypatch.setenv("PYTHONHASHSEED", hash_seed)
         arguments = ("-p", quick, "--for", "6m", "-w", NIGHTS, "--seed", seed, "-o", "json")
-        process = start("simulate", *arguments)
+        process = start_program("simulate", *arguments)
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
         return out
@@ -107,7 +107,7 @@ def test_a_snapshot_can_be_simulated(command: Command, quick: Path) -> None:
     assert seen["imbalance"][-1]["value"] < seen["imbalance"][0]["value"]
 
 
-def test_all_policies_of_a_comparison_see_the_same_future(
+def test_all_policies_of_a_comparison_get_the_same_workload(
     command: Command, quick: Path, tmp_path: Path
 ) -> None:
     workload = tmp_path / "w.yaml"
@@ -123,7 +123,7 @@ def test_all_policies_of_a_comparison_see_the_same_future(
     assert none["happenings"]
     causes = [run["ownMomentsBelowDesired"]["byCause"]["Scaling"] for run in (none, moved)]
     assert causes[0] == causes[1] > 0
-    assert [each["policy"] for each in seen["comparison"]] == ["none", str(quick)]
+    assert [row["policy"] for row in seen["comparison"]] == ["none", str(quick)]
     assert seen["comparison"][1]["moves"] == moved["migrations"]["byPhase"]["Completed"]
 
 
@@ -132,7 +132,7 @@ def test_a_policy_is_compared_with_the_others(command: Command, quick: Path) -> 
     assert [run["policy"] for run in seen["runs"]] == [str(quick), "none"]
 
 
-def test_output_that_is_no_terminal_is_plain_and_short(command: Command, quick: Path) -> None:
+def test_output_without_a_terminal_is_plain_and_short(command: Command, quick: Path) -> None:
     result = command("simulate", "-p", quick, "--for", "5m")
     assert result.code == 0
     assert "\x1b" not in result.out + result.err
@@ -140,16 +140,14 @@ def test_output_that_is_no_terminal_is_plain_and_short(command: Command, quick: 
     assert 2 <= len(result.err.splitlines()) <= 12
 
 
-def test_a_comparison_is_a_table_with_a_column_for_each_policy(
-    command: Command, quick: Path
-) -> None:
+def test_a_comparison_is_a_table_with_a_column_per_policy(command: Command, quick: Path) -> None:
     result = command("simulate", "-p", quick, "--compare", "none", "--for", "1m")
     assert result.code == 0
     for word in ("quick.yaml", "none", "Imbalance, mean", "Cost, mean", "Pods pending"):
         assert word in result.out
 
 
-def test_a_policy_may_have_a_name_that_is_no_text(
+def test_the_name_of_a_policy_file_need_not_be_utf_8(
     command: Command, quick: Path, tmp_path: Path
 ) -> None:
     odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.yaml")
@@ -160,7 +158,7 @@ def test_a_policy_may_have_a_name_that_is_no_text(
     assert page.exists()
 
 
-def test_the_report_needs_nothing_else(command: Command, quick: Path, tmp_path: Path) -> None:
+def test_the_report_loads_no_other_files(command: Command, quick: Path, tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     assert command("simulate", "-p", quick, "--for", "2m", "--report", report).code == 0
     text = report.read_text()
@@ -170,15 +168,15 @@ def test_the_report_needs_nothing_else(command: Command, quick: Path, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["--for", "soon"], "'soon': expected a duration such as"),
         (["--for", "0d"], "'0d': expected a duration such as"),
         (["--for", "367d"], "'367d': expected at most 366d"),
-        (["--report", "-"], "'-': expected a file: standard output has the result"),
+        (["--report", "-"], "'-': expected a file; standard output has the results"),
         (["--report", "."], "rescheduler: .: it is a directory; expected a file"),
         (["-p", "-", "--compare", "none,-"], "standard input (-) can be read only once"),
-        (["--compare", "none,,x"], "expected files and none, with commas between"),
+        (["--compare", "none,,x"], "expected files or none, separated by commas"),
         (["-w", "missing.yaml"], "rescheduler: missing.yaml: No such file or directory"),
         (["-s", "missing.yaml"], "rescheduler: missing.yaml: No such file or directory"),
         (["-p", "missing.yaml"], "rescheduler: missing.yaml: No such file or directory"),
@@ -186,10 +184,12 @@ def test_the_report_needs_nothing_else(command: Command, quick: Path, tmp_path: 
         (["--report", "missing/report.html"], "rescheduler: missing/report.html: No such file"),
     ],
 )
-def test_bad_input_is_told_in_a_line(command: Command, arguments: list[str], told: str) -> None:
+def test_bad_input_is_reported_in_one_line(
+    command: Command, arguments: list[str], expected: str
+) -> None:
     result = command("simulate", *arguments)
     assert result.code == 2
-    assert told in " ".join(result.err.split())
+    assert expected in " ".join(result.err.split())
     assert "Traceback" not in result.err
 
 
@@ -203,10 +203,10 @@ def test_a_mistake_in_a_workload_names_its_file(command: Command, tmp_path: Path
     )
 
 
-def test_ctrl_c_ends_it_with_what_was_seen_until_then(start: Start, quick: Path) -> None:
-    process = start("simulate", "-p", quick, "--for", "8000h", "-o", "json")
+def test_ctrl_c_ends_it_with_the_results_so_far(start_program: StartProgram, quick: Path) -> None:
+    process = start_program("simulate", "-p", quick, "--for", "8000h", "-o", "json")
     assert process.stderr is not None
-    # The first line tells that it runs.
+    # The first line shows that the simulation runs.
     process.stderr.readline()
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=120)

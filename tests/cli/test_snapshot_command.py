@@ -1,4 +1,4 @@
-"""`rescheduler snapshot`: a live cluster in a file, whole or not at all, and without secrets."""
+"""`rescheduler snapshot`: writes a live cluster to a file, complete or not at all, no secrets."""
 
 import asyncio
 import gzip
@@ -10,20 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.cli.connection import read_live
+from rescheduler.cli.connection import read_snapshot
+from rescheduler.cli.options import ClusterAccess
 from rescheduler.files.cluster_file import read_cluster
 from rescheduler.model.kinds import KINDS
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import pod
-from tests.cli.conftest import Result, Start
+from tests.cli.conftest import Result, StartProgram
 
 Command = Callable[..., Result]
 
 
 @pytest.fixture
 def silent_server() -> Iterator[socket.socket]:
-    """A server that takes connections and never answers."""
+    """A server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(20)
         yield server
@@ -46,7 +47,7 @@ def kubeconfig_for(directory: Path, port: int) -> Path:
     return file
 
 
-def test_file_kubectl_and_live_store_agree(
+def test_the_file_agrees_with_kubectl_and_with_the_live_store(
     command: Command, quiet_cluster: TestCluster, tmp_path: Path
 ) -> None:
     file = tmp_path / "cluster.json"
@@ -56,11 +57,11 @@ def test_file_kubectl_and_live_store_agree(
     by_kubectl = quiet_cluster.kubectl("get", kinds.replace(".,", ","), "-A", "-o", "json")
     ours = read_cluster([("ours", file.read_bytes())])
     assert ours == read_cluster([("kubectl's", by_kubectl.encode())])
-    assert ours == asyncio.run(read_live(quiet_cluster.kubeconfig, None))
+    assert ours == asyncio.run(read_snapshot(ClusterAccess(quiet_cluster.kubeconfig, None)))
     assert len(ours.pods) == 4
 
 
-def test_a_packed_file_holds_the_same(
+def test_a_compressed_file_has_the_same_content(
     command: Command, quiet_cluster: TestCluster, tmp_path: Path
 ) -> None:
     plain, packed = tmp_path / "cluster.json", tmp_path / "cluster.json.gz"
@@ -69,7 +70,7 @@ def test_a_packed_file_holds_the_same(
     assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
 
 
-def test_without_a_file_it_goes_to_standard_output(
+def test_without_a_file_the_snapshot_goes_to_standard_output(
     command: Command, quiet_cluster: TestCluster
 ) -> None:
     result = command("snapshot", "--kubeconfig", quiet_cluster.kubeconfig)
@@ -83,7 +84,7 @@ def test_nothing_confidential_is_written(command: Command, quiet_cluster: TestCl
         assert word not in result.out
 
 
-def test_an_anonymised_cluster_can_be_planned_for(
+def test_an_anonymized_cluster_can_be_planned(
     command: Command, quiet_cluster: TestCluster, tmp_path: Path
 ) -> None:
     file = tmp_path / "cluster.json"
@@ -98,7 +99,7 @@ def test_an_anonymised_cluster_can_be_planned_for(
     assert utilization == json.loads(live.out)["before"]["utilization"]
 
 
-def test_someone_without_rights_is_told_so(
+def test_missing_permissions_are_reported(
     command: Command, quiet_cluster: TestCluster, tmp_path: Path
 ) -> None:
     file = tmp_path / "cluster.json"
@@ -111,7 +112,9 @@ def test_someone_without_rights_is_told_so(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unreachable_server_is_told_apart(command: Command, tmp_path: Path) -> None:
+def test_an_unreachable_server_is_reported_with_its_address(
+    command: Command, tmp_path: Path
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     kubeconfig = kubeconfig_for(tmp_path, port)
@@ -130,7 +133,7 @@ def test_a_missing_kubeconfig_is_bad_input(command: Command, tmp_path: Path) -> 
     assert "no such file" in result.err
 
 
-def test_a_directory_that_is_not_there_is_bad_input(
+def test_a_missing_directory_is_bad_input(
     command: Command, quiet_cluster: TestCluster, tmp_path: Path
 ) -> None:
     file = tmp_path / "nowhere" / "cluster.json"
@@ -139,7 +142,7 @@ def test_a_directory_that_is_not_there_is_bad_input(
     assert "No such file or directory" in result.err
 
 
-def test_an_older_file_survives_a_failure(command: Command, tmp_path: Path) -> None:
+def test_an_existing_file_is_kept_after_a_failure(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "cluster.json"
     file.write_text("precious")
     assert command("snapshot", "--kubeconfig", tmp_path / "nowhere", "-o", file).code == 2
@@ -147,22 +150,22 @@ def test_an_older_file_survives_a_failure(command: Command, tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_an_interrupt_ends_it_quietly_and_leaves_nothing(
-    start: Start, silent_server: socket.socket, tmp_path: Path
+def test_ctrl_c_ends_it_quietly_and_leaves_no_file(
+    start_program: StartProgram, silent_server: socket.socket, tmp_path: Path
 ) -> None:
     kubeconfig = kubeconfig_for(tmp_path, silent_server.getsockname()[1])
-    process = start("snapshot", "--kubeconfig", kubeconfig, "-o", tmp_path / "cluster.json")
+    process = start_program("snapshot", "--kubeconfig", kubeconfig, "-o", tmp_path / "cluster.json")
     connection, _ = silent_server.accept()
     with connection:
-        assert connection.recv(1), "it asks for the first kind, and waits"
-        assert len(list(tmp_path.iterdir())) == 2, "there is a draft of the file"
+        assert connection.recv(1), "it requests the first kind, and waits"
+        assert len(list(tmp_path.iterdir())) == 2, "there is a temporary file"
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (130, b"", b"")
     assert list(tmp_path.iterdir()) == [kubeconfig]
 
 
-def test_a_pod_whose_node_is_gone_is_left_out(
+def test_a_pod_whose_node_is_missing_is_left_out(
     command: Command, quiet_cluster: TestCluster, tmp_path: Path
 ) -> None:
     file = tmp_path / "cluster.json"

@@ -4,7 +4,10 @@ import asyncio
 
 import msgspec
 
-from rescheduler.controller.node_drain import NodeDrain
+from rescheduler.cli.migration_follower import MigrationFollower
+from rescheduler.cli.options import FollowOptions
+from rescheduler.controller.node_drain import NodeDrain, RemainingPods
+from rescheduler.kube.client import Client
 from rescheduler.settings import Policy
 from testcluster.applying import apply
 from testcluster.builders import budget, deployment
@@ -48,6 +51,14 @@ def generations(corner: Corner) -> dict[str, int]:
     }
 
 
+async def drained(client: Client, node: str, policy: Policy) -> RemainingPods:
+    following = FollowOptions(wait=True, here=False, cancel_on_interrupt=False)
+    follower = MigrationFollower(client, policy.migration_options(), following)
+    drain = NodeDrain(client, node, policy, follower.create_and_follow)
+    await drain.cordon()
+    return await drain.run()
+
+
 async def test_a_hundred_pods_leave_their_nodes_with_never_one_ready_pod_too_few(
     corner: Corner,
 ) -> None:
@@ -63,11 +74,9 @@ async def test_a_hundred_pods_leave_their_nodes_with_never_one_ready_pod_too_few
             client_for(corner.cluster) as client,
         ):
             policy = Policy(migration=MANY_AT_ONCE)
-            emptied = await asyncio.gather(
-                *[NodeDrain(client, node, policy, True, False, False).run() for node in sources]
-            )
+            remaining = await asyncio.gather(*[drained(client, node, policy) for node in sources])
         await corner.until(lambda: len(corner.pods()) == APPS * REPLICAS, "the old pods are gone")
-    assert emptied == [True, True]
+    assert remaining == [RemainingPods({}, {})] * 2
     assert watcher.problems == []
     assert {app: watcher.fewest[app] for app in apps} == dict.fromkeys(apps, REPLICAS)
     assert set(watcher.fewest_counted.values()) == {REPLICAS}

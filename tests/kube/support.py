@@ -3,12 +3,14 @@
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from rescheduler.kube.authentication import Secret, fixed
+from rescheduler.kube.auth.authentication import Identity, fixed
+from rescheduler.kube.auth.certificates import Trust
+from rescheduler.kube.auth.credentials import Credentials
 from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.client import ClientSettings
-from rescheduler.kube.credentials import Credentials
 from rescheduler.kube.listwatch import ListWatch, WatchSettings
 from rescheduler.kube.transport import Timeouts
 from rescheduler.model.kinds import Kind
@@ -36,11 +38,11 @@ QUICK_CLIENT = ClientSettings(
 QUICK_WATCH = WatchSettings(page_size=10, backoff=QUICK)
 
 
-def credentials(server: str, token: str, ca_file: object = None) -> Credentials:
+def credentials(server: str, token: str, ca_file: Path | str | None = None) -> Credentials:
     return Credentials(
         server,
-        fixed(Secret(f"Bearer {token}")),
-        ca_file=None if ca_file is None else str(ca_file),
+        fixed(Identity(f"Bearer {token}")),
+        Trust(Path(ca_file) if ca_file else None),
         source="test",
     )
 

@@ -1,4 +1,4 @@
-"""The binary is built once, with a Go that is new enough, and failures say why."""
+"""The binary is built once, with a Go that is new enough, and failures are explained."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fake_go(directory: Path, version: str, on_build: str) -> Path:
-    """A `go` that answers what is asked of it, and counts how often it built."""
+    """A fake `go` command that counts how often it builds."""
     directory.mkdir(parents=True, exist_ok=True)
     go = directory / "go"
     go.write_text(
@@ -97,7 +97,7 @@ def test_the_key_depends_on_the_go_version_and_the_platform(sources: Path) -> No
     assert len(keys) == 4
 
 
-def test_a_failed_build_tells_what_go_said_and_leaves_no_binary(
+def test_a_failed_build_shows_the_output_of_go_and_leaves_no_binary(
     tmp_path: Path, sources: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go = fake_go(tmp_path / "bin", "go1.26.1", "echo 'main.go:1: syntax error' >&2; exit 1")

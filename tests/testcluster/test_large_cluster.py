@@ -1,4 +1,4 @@
-"""A generated large cluster is consistent, and a real one takes it for its own."""
+"""A generated large cluster is consistent, and a real control plane accepts it."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -20,11 +20,13 @@ def of_kind(objects: list[JsonObject], kind: str) -> list[JsonObject]:
 
 
 def requested_cpu_millis(item: JsonObject) -> int:
-    requests = [each["resources"]["requests"]["cpu"] for each in item["spec"]["containers"]]
+    requests = [
+        container["resources"]["requests"]["cpu"] for container in item["spec"]["containers"]
+    ]
     return sum(int(cpu.removesuffix("m")) for cpu in requests)
 
 
-def test_it_has_the_nodes_pods_and_workloads_that_were_asked_for() -> None:
+def test_it_has_the_requested_nodes_pods_and_workloads() -> None:
     kinds = Counter(item["kind"] for item in generate_large_cluster(20, 300, templates=40))
     assert kinds == {
         "Namespace": 2, "Node": 20, "Deployment": 40, "ReplicaSet": 40, "Pod": 300,
@@ -39,13 +41,12 @@ def test_the_same_seed_gives_the_same_cluster() -> None:
 
 def test_names_and_uids_are_unique() -> None:
     objects = list(generate_large_cluster(50, 2000))
-    metadata = [item["metadata"] for item in objects]
-    assert len({each["uid"] for each in metadata}) == len(objects)
+    assert len({item["metadata"]["uid"] for item in objects}) == len(objects)
     keys = {(o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]) for o in objects}
     assert len(keys) == len(objects)
 
 
-def test_no_node_is_given_more_than_it_can_hold_and_load_is_uneven() -> None:
+def test_no_node_is_over_its_capacity_and_load_is_uneven() -> None:
     objects = list(generate_large_cluster(50, 1500))
     used: dict[str, int] = defaultdict(int)
     for item in of_kind(objects, "Pod"):
@@ -58,7 +59,7 @@ def test_no_node_is_given_more_than_it_can_hold_and_load_is_uneven() -> None:
     assert max(fractions) - min(fractions) > 0.3
 
 
-def test_more_pods_than_the_nodes_hold_are_refused() -> None:
+def test_more_pods_than_the_nodes_can_hold_are_rejected() -> None:
     with pytest.raises(ValueError, match="1 nodes cannot hold"):
         list(generate_large_cluster(1, 500))
 
@@ -91,12 +92,12 @@ def is_loaded(item: JsonObject) -> bool:
 
 
 def wait_for_controllers(cluster: TestCluster) -> None:
-    """Wait until ReplicaSets are filled and garbage is collected, on objects made for it.
+    """Wait until the controllers fill a new ReplicaSet and collect garbage.
 
-    By then the controllers have been through all that was there before.
+    By then they have processed all objects that existed before.
     """
-    gone = replicaset("canary/gone")
-    apply(cluster, replicaset("canary/filled", replicas=1), pod("canary/garbage", owner=gone))
+    missing = replicaset("canary/missing")
+    apply(cluster, replicaset("canary/filled", replicas=1), pod("canary/garbage", owner=missing))
     filled = "/apis/apps/v1/namespaces/canary/replicasets/filled"
     wait_until(
         lambda: cluster.client.get(filled)["status"].get("readyReplicas") == 1,

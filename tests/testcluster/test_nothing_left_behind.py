@@ -1,4 +1,4 @@
-"""However the owner of a cluster ends, its processes end too."""
+"""However the process that owns a cluster ends, the cluster's processes end too."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from testcluster.ports import pick_ports
 from testcluster.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent.parent
-# Starts a cluster, says what belongs to it, and waits to be ended.
+# Starts a cluster, prints its directory and process ids, and waits for a signal.
 OWNER = """
 import signal
 from testcluster import TestCluster
@@ -37,7 +37,7 @@ def none_exists(pids: list[int]) -> bool:
 
 def is_alive(pid: int) -> bool:
     try:
-        # In a container there may be nobody to collect what has ended.
+        # In a container, zombies may never be reaped.
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
@@ -79,7 +79,7 @@ def test_a_killed_owner_leaves_no_process() -> None:
 
 def test_ctrl_c_leaves_no_process_and_no_file() -> None:
     owner, directory, pids = start_owner()
-    # As a terminal does it: to the whole group, which the components are not in.
+    # Like a terminal: to the whole process group, which the components are not in.
     os.killpg(owner.pid, signal.SIGINT)
     owner.communicate()
     assert none_exists(pids)

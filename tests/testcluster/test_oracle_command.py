@@ -1,4 +1,4 @@
-"""The oracle answers as kube-scheduler would."""
+"""The oracle gives the same verdicts as kube-scheduler."""
 
 import json
 import subprocess

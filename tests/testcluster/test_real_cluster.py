@@ -1,4 +1,4 @@
-"""The test cluster is a real Kubernetes that does what tests rely on."""
+"""The test cluster is a real Kubernetes with the behavior that tests rely on."""
 
 import ssl
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def nodes(cluster: TestCluster) -> Iterator[list[JsonObject]]:
 
 @pytest.fixture(scope="module")
 def bare() -> Iterator[TestCluster]:
-    """A cluster in which nothing happens by itself, beside the one that all tests share."""
+    """A cluster without controllers, in addition to the one that all tests share."""
     with TestCluster(controllers=False, scheduler=False, kwok=False) as without_controllers:
         yield without_controllers
 
@@ -67,7 +67,7 @@ def test_a_deployment_becomes_ready_on_fake_nodes(
     assert {item["status"]["phase"] for item in pods} == {"Running"}
 
 
-def test_a_deleted_pod_goes_and_is_replaced(cluster: TestCluster, nodes: list[JsonObject]) -> None:
+def test_a_deleted_pod_is_replaced(cluster: TestCluster, nodes: list[JsonObject]) -> None:
     apply(cluster, deployment("tc-delete/cart", template=TOLERATING))
     path = "/api/v1/namespaces/tc-delete/pods"
     first = wait_until(lambda: cluster.client.get(path)["items"], what="a pod")[0]["metadata"]
@@ -97,7 +97,7 @@ def test_fake_nodes_keep_the_allocatable_they_were_given_and_hold_a_lease(
     }
 
 
-def test_the_api_server_accepts_what_the_builders_make(
+def test_the_api_server_accepts_all_built_objects(
     cluster: TestCluster, nodes: list[JsonObject]
 ) -> None:
     created = apply(
@@ -135,9 +135,9 @@ def test_a_built_pod_refers_to_its_built_owner_by_the_uid_of_the_server(
     bare: TestCluster,
 ) -> None:
     owner = replicaset("shop/cart-1", labels={"app": "cart"})
-    made, owned = apply(bare, owner, pod("shop/cart-1-a", on="a", owner=owner))
-    assert owned["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
-    assert made["status"]["readyReplicas"] == 1
+    created, owned = apply(bare, owner, pod("shop/cart-1-a", on="a", owner=owner))
+    assert owned["metadata"]["ownerReferences"][0]["uid"] == created["metadata"]["uid"]
+    assert created["status"]["readyReplicas"] == 1
 
 
 def test_the_powerless_user_is_forbidden_to_list_pods(cluster: TestCluster) -> None:
@@ -153,14 +153,14 @@ def test_an_unknown_token_is_unauthorized(cluster: TestCluster) -> None:
     assert refused.value.status == 401
 
 
-def test_the_server_is_not_trusted_without_its_own_authority(cluster: TestCluster) -> None:
+def test_the_server_is_not_trusted_without_its_ca(cluster: TestCluster) -> None:
     client = Client(cluster.server, cluster.admin_token, cluster.ca_file)
     client.tls = ssl.create_default_context()
     with pytest.raises(ssl.SSLError):
         client.get("/version")
 
 
-def test_kubectl_errors_are_raised_with_what_kubectl_said(cluster: TestCluster) -> None:
+def test_kubectl_errors_are_raised_with_the_output_of_kubectl(cluster: TestCluster) -> None:
     with pytest.raises(ClusterError, match='namespaces "missing" not found'):
         cluster.kubectl("get", "namespace", "missing")
 

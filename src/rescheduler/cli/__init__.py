@@ -1,11 +1,11 @@
-"""The commands, one file each.
+"""The command line: `commands/` has a file per command, `views/` what the commands print.
 
-Here is what a person at a terminal deals with: options, files, exit codes, pictures. What a
-command does is somebody else's work; it is imported inside the command, because starting up must
-take no longer than a keystroke. A new command is a new file, and a line in `application.py`.
+This package handles options, files, output and exit codes. What a command does is implemented in
+the other packages and imported inside the command, because `--help` must appear at once. A new
+command is a new file in `commands/` and a line in `application.py`.
 
-Exit codes: 0 done, also if there was nothing to do; 1 the API server could not be reached or
-refused; 2 something that was given to us cannot be used; 130 interrupted.
+Exit codes: 0 success, also if there was nothing to do; 1 the API server was unreachable or
+refused a request; 2 an option or a file is not valid; 130 interrupted.
 """
 
 import io
@@ -28,28 +28,28 @@ def main() -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has seen enough.
-        _drop_output()
+        # The reader of our output has closed it, as `head` does.
+        _discard_output()
         return FAILED
     except OSError as error:
-        _drop_output()
+        _discard_output()
         print(f"{program}: standard output: {error.strerror}", file=sys.stderr)
         return BAD_INPUT
     return code
 
 
-def _drop_output() -> None:
-    """Python would complain when it flushes again at its end."""
+def _discard_output() -> None:
+    """Without this, Python prints a second error when it flushes standard output at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def program_name(path: str) -> str:
-    """How the user called us: kubectl runs `kubectl-reschedule` for `kubectl reschedule`."""
+    """The name the user typed: kubectl runs `kubectl-reschedule` for `kubectl reschedule`."""
     return "kubectl reschedule" if Path(path).name == "kubectl-reschedule" else "rescheduler"
 
 
 def run(program: str, arguments: Sequence[str]) -> int:
-    """Run one command and say how it went. Errors that have a name are told without traceback."""
+    """Run one command and return its exit code. Our own errors are printed without traceback."""
     from rescheduler.cli.application import application
     from rescheduler.errors import ReschedulerError, SettingsError
 

@@ -1,4 +1,4 @@
-"""All commands together: what `rescheduler --help` shows."""
+"""All commands, in the order in which `rescheduler --help` lists them."""
 
 from typing import Annotated
 
@@ -15,12 +15,12 @@ from rescheduler.cli.commands.simulate import simulate
 from rescheduler.cli.commands.snapshot import snapshot
 
 application = typer.Typer(
-    help="Moves running Kubernetes pods to better nodes, without anyone noticing.",
+    help="Move running Kubernetes pods to better nodes.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    # The boxes that rich draws around the help would double the time it takes to appear.
+    # The boxes that rich draws would double the time that help takes to appear.
     rich_markup_mode=None,
 )
 
@@ -35,9 +35,9 @@ application.command()(crds)
 application.command()(simulate)
 
 
-def show_version(wanted: bool) -> None:
-    """Print the version and end."""
-    if wanted:
+def print_version(is_given: bool) -> None:
+    """Print the version and exit."""
+    if is_given:
         from importlib.metadata import version
 
         typer.echo(version("kube-rescheduler"))
@@ -48,7 +48,7 @@ def show_version(wanted: bool) -> None:
 def common(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version."),
+        typer.Option("--version", callback=print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Options that come before the command."""

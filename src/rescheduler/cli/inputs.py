@@ -1,10 +1,11 @@
-"""What commands work on: a cluster, from files or live, and a policy."""
+"""The inputs of commands: a cluster from files or live, a policy, and a pod named by the user."""
 
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
 
+from rescheduler.cli.options import ClusterAccess
 from rescheduler.files.local_files import STANDARD, read_input
 
 if TYPE_CHECKING:
@@ -13,34 +14,75 @@ if TYPE_CHECKING:
     from rescheduler.settings import Policy
 
 
-def refuse_second_use_of_stdin(files: list[str] | None, policy: str | None) -> None:
-    """Standard input can be read once: a second reader would find it empty."""
-    if [*(files or ()), policy].count(STANDARD) > 1:
-        raise typer.BadParameter(
-            "standard input (-) can be read only once", param_hint="--snapshot"
-        )
+@dataclass(frozen=True)
+class LoadedPolicy:
+    """A policy, the file it is from (None: the defaults), and the plugins it may enable."""
+
+    policy: "Policy"
+    file: str | None
+    strategies: "Strategies"
+
+
+def load_policy(file: str | None) -> LoadedPolicy:
+    """The policy in a file, or the default policy without a file."""
+    from rescheduler.cli.strategy_plugins import plugin_strategies
+
+    strategies = plugin_strategies()
+    return LoadedPolicy(policy_in(file, strategies), file, strategies)
 
 
 def policy_in(file: str | None, strategies: "Strategies") -> "Policy":
-    """The policy in a file, which may name these strategies of other people; or the defaults."""
+    """The policy in a file, which may enable these plugins, or the default policy."""
     from rescheduler.files.policy_file import read_policy
     from rescheduler.settings import Policy
 
     return read_policy(*read_input(file), strategies) if file else Policy()
 
 
-def cluster_from(
-    files: list[str] | None, kubeconfig: Path | None, context: str | None
-) -> "Snapshot":
-    """The cluster that the files describe together or, without any, the live one."""
-    if files and (kubeconfig or context):
-        raise typer.BadParameter("a snapshot and a live cluster at once", param_hint="--snapshot")
+def load_cluster(files: list[str] | None, access: ClusterAccess) -> "Snapshot":
+    """The cluster that the files describe together or, without files, the live cluster."""
+    if files and access.is_given:
+        raise typer.BadParameter(
+            "cannot be combined with --kubeconfig or --context", param_hint="--snapshot"
+        )
     if files:
         from rescheduler.files.cluster_file import read_cluster
 
         return read_cluster(map(read_input, files))
     import asyncio
 
-    from rescheduler.cli.connection import read_live
+    from rescheduler.cli.connection import read_snapshot
 
-    return asyncio.run(read_live(kubeconfig, context))
+    return asyncio.run(read_snapshot(access))
+
+
+def refuse_second_use_of_stdin(files: list[str] | None, policy: str | None) -> None:
+    """Standard input can be read only once: a second reader would find it empty."""
+    if [*(files or ()), policy].count(STANDARD) > 1:
+        raise typer.BadParameter(
+            "standard input (-) can be read only once", param_hint="--snapshot"
+        )
+
+
+def pod_row(cluster: "Snapshot", pod: str) -> int:
+    """The row of the pod that the user named, with or without its namespace."""
+    import difflib
+
+    from rescheduler.errors import SettingsError
+
+    keys = cluster.pods.keys
+    rows = [row for row, key in enumerate(keys) if key == pod or key.rpartition("/")[2] == pod]
+    if len(rows) > 1:
+        names = ", ".join(keys[row] for row in rows[:5])
+        raise SettingsError(
+            f"pod {pod}: found in several namespaces: {names}; expected NAMESPACE/NAME"
+        )
+    if not rows:
+        close = difflib.get_close_matches(pod, keys, n=1, cutoff=0.5)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise SettingsError(f"pod {pod}: not found among {len(keys):,} pods{hint}")
+    if cluster.pods.finished[rows[0]]:
+        raise SettingsError(
+            f"pod {keys[rows[0]]}: it has finished; expected a running or pending pod"
+        )
+    return rows[0]

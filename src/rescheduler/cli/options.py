@@ -1,5 +1,6 @@
-"""Options that several commands have."""
+"""Options that several commands have, and the options that belong together as one value."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -9,12 +10,13 @@ Kubeconfig = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="How to reach the cluster; otherwise $KUBECONFIG, ~/.kube/config, or the pod's own.",
+        help="Kubeconfig file. Default: $KUBECONFIG, then ~/.kube/config, then the pod's service "
+        "account.",
     ),
 ]
 Context = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="The kubeconfig's context, if not its current one."),
+    typer.Option(metavar="NAME", help="Kubeconfig context. Default: the current context."),
 ]
 SnapshotFiles = Annotated[
     list[str] | None,
@@ -22,24 +24,58 @@ SnapshotFiles = Annotated[
         "--snapshot",
         "-s",
         metavar="FILE",
-        help="The cluster in this file, instead of a live one; - is stdin. "
-        "May be given several times.",
+        help="Read the cluster from this file instead of a live cluster; - means stdin. "
+        "Can be repeated.",
     ),
 ]
 PolicyFile = Annotated[
     str | None,
-    typer.Option("--policy", "-p", metavar="FILE", help="What to improve, and how far to go."),
+    typer.Option(
+        "--policy", "-p", metavar="FILE", help="Policy file: the strategies and their limits."
+    ),
 ]
-Wait = Annotated[bool, typer.Option("--wait", "-w", help="Follow it until it has finished.")]
+Wait = Annotated[
+    bool,
+    typer.Option("--wait", "-w", help="Show the progress until all migrations have finished."),
+]
 Here = Annotated[
     bool,
     typer.Option(
-        "--here", help="Carry it out from this process, where no controller runs; implies --wait."
+        "--here",
+        help="Run the migrations in this process, not in a running controller. Implies --wait.",
     ),
 ]
 CancelOnInterrupt = Annotated[
     bool,
     typer.Option(
-        "--cancel-on-interrupt", help="Let Ctrl-C cancel what was asked for, not only look away."
+        "--cancel-on-interrupt",
+        help="On Ctrl-C, cancel the migrations instead of leaving them to the controller.",
     ),
 ]
+
+
+@dataclass(frozen=True)
+class ClusterAccess:
+    """How to reach the live cluster: --kubeconfig and --context."""
+
+    kubeconfig: Path | None
+    context: str | None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the user gave one of the two options."""
+        return self.kubeconfig is not None or bool(self.context)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FollowOptions:
+    """What to do after Migrations are created: --wait, --here and --cancel-on-interrupt."""
+
+    wait: bool
+    here: bool
+    cancel_on_interrupt: bool
+
+    @property
+    def waits(self) -> bool:
+        """Whether the command ends only when the Migrations have."""
+        return self.wait or self.here

@@ -1,10 +1,10 @@
-"""A policy file that may change while the program runs."""
+"""Reload the policy file while the program runs."""
 
 import asyncio
 import logging
 from collections.abc import Callable
 
-from rescheduler.cli.strategy_plugins import Strategies
+from rescheduler.cli.inputs import LoadedPolicy
 from rescheduler.errors import SettingsError
 from rescheduler.files.local_files import STANDARD, read_input
 from rescheduler.files.policy_file import read_policy
@@ -12,60 +12,58 @@ from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
 
-# Kubernetes replaces the files of a ConfigMap without telling anyone.
-LOOK_SECONDS = 2.0
+# The kubelet replaces the files of a ConfigMap without any signal, so the file is polled.
+POLL_SECONDS = 2.0
 
 
-class PolicyFile:
-    """Hands on a new policy when the file has one. What cannot be used is refused, once."""
+class PolicyReloader:
+    """Applies a policy when its file changes. An invalid policy is rejected, and logged once."""
 
-    def __init__(
-        self, file: str | None, strategies: Strategies, take: Callable[[Policy], None]
-    ) -> None:
-        self._strategies = strategies
-        self._file = file if file != STANDARD else None
-        self._take = take
-        self._asked = asyncio.Event()
-        self._seen = self._content()
+    def __init__(self, loaded: LoadedPolicy, apply: Callable[[Policy], None]) -> None:
+        self._strategies = loaded.strategies
+        self._file = loaded.file if loaded.file != STANDARD else None
+        self._apply = apply
+        self._requested = asyncio.Event()
+        self._last_content = self._content()
 
-    def ask(self) -> None:
-        """Read it now, even if it does not seem to have changed."""
-        self._asked.set()
+    def reload(self) -> None:
+        """Read the file now, even if it has not changed."""
+        self._requested.set()
 
-    async def follow(self) -> None:
-        """Look at the file again and again, until cancelled."""
+    async def run(self) -> None:
+        """Poll the file until cancelled."""
         while True:
-            asked = await self._asked_within(LOOK_SECONDS)
+            requested = await self._requested_within(POLL_SECONDS)
             content = self._content()
-            if content != self._seen or asked:
-                self._seen = content
-                self._hand_on(content)
+            if content != self._last_content or requested:
+                self._last_content = content
+                self._apply_content(content)
 
     def _content(self) -> bytes | str | None:
-        """The file's content, as text why there is none, or None if there is no file at all."""
+        """The content of the file, the error as text if it is unreadable, None without a file."""
         try:
             return read_input(self._file)[1] if self._file is not None else None
         except SettingsError as error:
             return str(error)
 
-    def _hand_on(self, content: bytes | str | None) -> None:
+    def _apply_content(self, content: bytes | str | None) -> None:
         if content is None or self._file is None:
-            logger.info("There is no policy file to read again")
+            logger.info("There is no policy file to reload")
             return
         try:
             if isinstance(content, str):
                 raise SettingsError(content)
-            self._take(read_policy(self._file, content, self._strategies))
+            self._apply(read_policy(self._file, content, self._strategies))
         except SettingsError as error:
             extra = {"error": str(error)}
-            logger.error("Refused a new policy and kept the old one", extra=extra)
+            logger.error("Rejected an invalid policy and kept the old one", extra=extra)
         else:
-            logger.info("Took over a new policy", extra={"file": self._file})
+            logger.info("Reloaded the policy", extra={"file": self._file})
 
-    async def _asked_within(self, seconds: float) -> bool:
+    async def _requested_within(self, seconds: float) -> bool:
         try:
-            await asyncio.wait_for(self._asked.wait(), seconds)
+            await asyncio.wait_for(self._requested.wait(), seconds)
         except TimeoutError:
             return False
-        self._asked.clear()
+        self._requested.clear()
         return True

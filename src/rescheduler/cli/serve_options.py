@@ -1,4 +1,4 @@
-"""Options about serving, which `run` and `serve` share, and what is made of them."""
+"""Options about serving, which `run --serve` and `serve` share, and how they are checked."""
 
 import re
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ Certificates = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Serve with tls.crt and tls.key (and ca.crt) of this directory, as cert-manager "
-        "makes them.",
+        help="Directory with tls.crt and tls.key (and optionally ca.crt), as cert-manager "
+        "writes them.",
     ),
 ]
 CertificatesSecret = Annotated[
     str | None,
     typer.Option(
         metavar="NAMESPACE/NAME",
-        help="Make and renew certificates in this Secret instead.",
+        help="Instead of --certificates: create certificates in this Secret, and renew them.",
     ),
 ]
 Names = Annotated[
@@ -34,38 +34,40 @@ Names = Annotated[
     typer.Option(
         "--name",
         metavar="NAME",
-        help="A further name or address that these certificates are for. May be given several "
-        "times.",
+        help="Additional host name or IP address for the certificates in the Secret. "
+        "Can be repeated.",
     ),
 ]
 ClientCa = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Only schedulers with a certificate of this authority may ask. With "
-        "--certificates-secret, its own authority unless given.",
+        help="Accept only clients (kube-schedulers) with a certificate of this CA. Default with "
+        "--certificates-secret: the CA in the Secret.",
     ),
 ]
 WebhookService = Annotated[
     str | None,
     typer.Option(
         metavar="NAMESPACE/NAME[:PORT]",
-        help="Register the webhook that steers replacements, under this Service.",
+        help="Register the webhook under this Service. It steers replacements to their targets.",
     ),
 ]
 WebhookUrl = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Register it under this address, outside the cluster."),
+    typer.Option(
+        metavar="URL", help="Register the webhook under this URL, for use outside the cluster."
+    ),
 ]
 
 DEFAULT_PORT = 443
 NAME = re.compile(r"[A-Za-z0-9._:*-]+")
-"""What can be in a host's name or address, as far as certificates are concerned."""
+"""The characters that a certificate allows in a host name or IP address."""
 
 
-@dataclass(frozen=True)
-class ServingArguments:
-    """What was said on the command line about serving."""
+@dataclass(frozen=True, kw_only=True)
+class ServeArguments:
+    """The options about serving as the user gave them, not checked yet."""
 
     listen: str
     certificates: Path | None
@@ -76,8 +78,14 @@ class ServingArguments:
     webhook_url: str | None
     listen_option: str = "--listen"
 
+    @property
+    def any_given(self) -> bool:
+        """Whether the user gave any of them, apart from the address to listen on."""
+        files = self.certificates or self.certificates_secret or self.names or self.client_ca
+        return bool(files or self.webhook_service or self.webhook_url)
+
     def options(self) -> "ServeOptions":
-        """What it means."""
+        """The checked options."""
         from rescheduler.extender.extender_server import ServeOptions
 
         host, port = host_and_port(self.listen_option, self.listen)
@@ -86,9 +94,9 @@ class ServingArguments:
                 "expected one of --certificates DIR and --certificates-secret NAMESPACE/NAME"
             )
         if self.certificates_secret is not None:
-            checked_key("--certificates-secret", self.certificates_secret)
+            check_key("--certificates-secret", self.certificates_secret)
         elif self.names:
-            raise SettingsError("--name is of use only with --certificates-secret NAMESPACE/NAME")
+            raise SettingsError("--name needs --certificates-secret NAMESPACE/NAME")
         return ServeOptions(
             host=host,
             port=port,
@@ -107,18 +115,18 @@ class ServingArguments:
         if self.webhook_url is not None:
             if not is_plain_url(self.webhook_url):
                 raise SettingsError(
-                    f"--webhook-url {self.webhook_url!r}: expected an address such as "
+                    f"--webhook-url {self.webhook_url!r}: expected a URL such as "
                     "https://rescheduler.example:8443"
                 )
             return Address(url=self.webhook_url)
         if self.webhook_service is None:
             return None
         key, _, port = self.webhook_service.partition(":")
-        checked_key("--webhook-service", key)
+        check_key("--webhook-service", key)
         return Address(key, port_number("--webhook-service", port, 1) if port else DEFAULT_PORT)
 
     def _all_names(self, host: str) -> list[str]:
-        """Under which names and addresses we are asked, as far as can be told from the rest."""
+        """The names and addresses that clients may use, as far as the other options show them."""
         names = ["localhost", *([] if host in ("0.0.0.0", "::", "") else [host])]
         address = self._address()
         if address is not None and address.service:
@@ -130,7 +138,7 @@ class ServingArguments:
 
 
 def host_and_port(option: str, value: str) -> tuple[str, int]:
-    """An address to listen on."""
+    """The host and the port of an address to listen on."""
     host, colon, port = value.rpartition(":")
     if not colon:
         raise SettingsError(f"{option} {value!r}: expected HOST:PORT, such as 127.0.0.1:8443")
@@ -138,33 +146,33 @@ def host_and_port(option: str, value: str) -> tuple[str, int]:
 
 
 def port_number(option: str, text: str, least: int = 0) -> int:
-    """A port, 0 being one that the system picks."""
+    """The port; 0 lets the system pick one."""
     if not text.isdecimal() or not least <= int(text) <= 65535:
         raise SettingsError(f"{option}: port {text!r}: expected a number from {least} to 65535")
     return int(text)
 
 
 def is_plain_url(text: str) -> bool:
-    """Whether it is an HTTPS address, with a path at most: the API server takes nothing more."""
+    """Whether it is an HTTPS URL without user, query and fragment, which the API server rejects."""
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
         return False
-    more = parts.query or parts.fragment or parts.username is not None
-    return parts.scheme == "https" and bool(parts.hostname) and port != 0 and not more
+    has_extras = parts.query or parts.fragment or parts.username is not None
+    return parts.scheme == "https" and bool(parts.hostname) and port != 0 and not has_extras
 
 
 def checked_names(names: list[str]) -> list[str]:
-    """The names that certificates are to be for, if they can be."""
+    """The names, if a certificate can contain all of them."""
     for name in names:
         if not NAME.fullmatch(name):
-            raise SettingsError(f"certificates for {name!r}: expected a host's name or address")
+            raise SettingsError(f"certificate for {name!r}: expected a host name or an IP address")
     return names
 
 
-def checked_key(option: str, key: str) -> None:
-    """Complains unless it is a namespace and a name."""
+def check_key(option: str, key: str) -> None:
+    """Raise unless it is a namespace and a name."""
     namespace, slash, name = key.partition("/")
     if not (namespace and slash and name) or "/" in name:
         raise SettingsError(f"{option} {key!r}: expected NAMESPACE/NAME")

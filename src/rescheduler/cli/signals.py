@@ -1,19 +1,19 @@
-"""Run a program for as long as it is let: signals stop it, a new policy file is taken over."""
+"""Run a program until a signal stops it, and reload its policy meanwhile."""
 
 import asyncio
 import logging
 import signal
 from typing import Protocol
 
-from rescheduler.cli.policy_reload import PolicyFile
-from rescheduler.cli.strategy_plugins import Strategies
+from rescheduler.cli.inputs import LoadedPolicy
+from rescheduler.cli.policy_reload import PolicyReloader
 from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
 
 
-class RunningProgram(Protocol):
-    """What can be run, stopped, and given a new policy while it runs."""
+class LongRunningProgram(Protocol):
+    """A program that can be stopped, and given a new policy while it runs."""
 
     policy: Policy
 
@@ -21,25 +21,23 @@ class RunningProgram(Protocol):
         """Run until stopped."""
 
     def stop(self) -> None:
-        """End soon."""
+        """Make `run` return soon."""
 
 
-async def run_until_signalled(
-    program: RunningProgram, file: str | None, strategies: Strategies
-) -> None:
-    """Run until SIGTERM or Ctrl-C; SIGHUP reads the policy file again."""
+async def run_until_signalled(program: LongRunningProgram, loaded: LoadedPolicy) -> None:
+    """Run until SIGTERM or Ctrl-C. SIGHUP reloads the policy file."""
 
-    def take_over(policy: Policy) -> None:
+    def apply(policy: Policy) -> None:
         program.policy = policy
 
-    policies = PolicyFile(file, strategies, take_over)
+    reloader = PolicyReloader(loaded, apply)
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, program.stop)
     loop.add_signal_handler(signal.SIGINT, program.stop)
-    loop.add_signal_handler(signal.SIGHUP, policies.ask)
-    following = asyncio.create_task(policies.follow())
+    loop.add_signal_handler(signal.SIGHUP, reloader.reload)
+    reloading = asyncio.create_task(reloader.run())
     logger.info("Started")
     try:
         await program.run()
     finally:
-        following.cancel()
+        reloading.cancel()

@@ -3,12 +3,12 @@
 import secrets
 import sys
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 
-from rescheduler.cli.migration_creation import ask_and_follow
-from rescheduler.cli.views.console import console
 from rescheduler.errors import NotFound, SettingsError
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.live_store import LiveStore
@@ -27,29 +27,43 @@ MOST_TRIES = 3
 CORDON = {"spec": {"unschedulable": True}}
 
 
+CreateAndFollow = Callable[[list[dict[str, Any]]], Awaitable[list[Migration] | None]]
+"""Creates Migrations with these bodies. Returns them as they ended, or None without waiting."""
+
+
+@dataclass(frozen=True)
+class RemainingPods:
+    """The pods that did not leave the node, each with the reason."""
+
+    blocked: dict[str, str]
+    failed: dict[str, str] = field(default_factory=dict)
+
+
 class NodeDrain:
-    """One node being emptied on behalf of a person who waits for it, or does not."""
+    """Empties one node. Migrations are created, and perhaps followed, by the caller's function."""
 
     def __init__(
         self,
         server: ApiServer,
         node: str,
         policy: Policy,
-        wait: bool,
-        here: bool,
-        cancel_on_interrupt: bool,
+        create_and_follow: CreateAndFollow,
     ) -> None:
         self._server = server
         self._node = node
-        self._wait = wait
-        self._here = here
-        self._cancel_on_interrupt = cancel_on_interrupt
+        self._create_and_follow = create_and_follow
         self._policy = for_a_person(policy)
         self._id = secrets.token_hex(4)
 
-    async def run(self) -> bool:
-        """Drain it; whether nothing is left that should go."""
-        await self._cordon()
+    async def cordon(self) -> None:
+        """Keep new pods off the node, as `kubectl drain` does."""
+        try:
+            await self._server.patch(object_path(NODE, self._node), CORDON)
+        except NotFound as error:
+            raise SettingsError(f"node {self._node}: there is no such node") from error
+
+    async def run(self) -> RemainingPods:
+        """Move all pods that can move."""
         failed: dict[str, str] = {}
         tried: Counter[str] = Counter()
         number = 0
@@ -58,7 +72,7 @@ class NodeDrain:
             plan = self._plan(snapshot)
             moves = [move for move in plan.moves if move.pod not in failed]
             if not moves:
-                return self._report(plan.blocked, failed)
+                return RemainingPods(reasons(plan.blocked, failed), failed)
             rows = {key: row for row, key in enumerate(snapshot.pods.keys)}
             uids = snapshot.pods.uids
             number += 1
@@ -72,30 +86,16 @@ class NodeDrain:
                 )
                 for move in moves
             ]
-            ended = await ask_and_follow(
-                self._server,
-                bodies,
-                self._policy.migration_options(),
-                self._wait,
-                self._here,
-                self._cancel_on_interrupt,
-            )
-            if not self._wait:
-                return self._report(plan.blocked, {})
-            tried.update(each.pod_key for each in ended)
+            ended = await self._create_and_follow(bodies)
+            if ended is None:
+                return RemainingPods(reasons(plan.blocked, failed))
+            tried.update(migration.pod_key for migration in ended)
             failed |= {
-                each.pod_key: each.status.message
-                for each in ended
-                if not has_left(each) and not may_try_again(each, tried[each.pod_key])
+                migration.pod_key: migration.status.message
+                for migration in ended
+                if not has_left(migration)
+                and not may_try_again(migration, tried[migration.pod_key])
             }
-
-    async def _cordon(self) -> None:
-        """Keep new pods off the node, as `kubectl drain` does."""
-        try:
-            await self._server.patch(object_path(NODE, self._node), CORDON)
-        except NotFound as error:
-            raise SettingsError(f"node {self._node}: there is no such node") from error
-        console().print(f"node {self._node} is cordoned")
 
     async def _look(self) -> Snapshot:
         store = LiveStore(self._server, ClusterTables())
@@ -112,17 +112,10 @@ class NodeDrain:
         changed = replace(snapshot.nodes, objects=tuple(nodes))
         return make_plan(replace(snapshot, nodes=changed), policy)
 
-    def _report(self, blocked: tuple[Blocked, ...], failed: dict[str, str]) -> bool:
-        """Say what is left, and why; whether that is nothing."""
-        screen = console()
-        for each in blocked:
-            if each.pod not in failed:
-                screen.print(f"stays: {each.pod}: {each.detail}", soft_wrap=True)
-        for pod, why in failed.items():
-            screen.print(f"not moved: {pod}: {why}", soft_wrap=True)
-        if not blocked and not failed:
-            screen.print(f"node {self._node} is empty" if self._wait else "asked for all moves")
-        return not blocked and not failed
+
+def reasons(blocked: tuple[Blocked, ...], failed: dict[str, str]) -> dict[str, str]:
+    """Why pods are blocked, except those that were tried and failed."""
+    return {found.pod: found.detail for found in blocked if found.pod not in failed}
 
 
 def for_a_person(policy: Policy) -> Policy:

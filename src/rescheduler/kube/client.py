@@ -20,9 +20,9 @@ import msgspec
 from rescheduler.errors import Unavailable
 from rescheduler.kube import api_errors
 from rescheduler.kube.api_server import PAGE_SIZE, Answer, ListPage, Patch, object_path
-from rescheduler.kube.authentication import Secret
+from rescheduler.kube.auth.authentication import Identity
+from rescheduler.kube.auth.credentials import Credentials
 from rescheduler.kube.backoff import Backoff, RateLimit
-from rescheduler.kube.credentials import Credentials
 from rescheduler.kube.request import Request
 from rescheduler.kube.transport import Timeouts, Transport
 from rescheduler.kube.watch_events import WatchEvent, decoder_of, event_decoder_of, whole_lines
@@ -258,14 +258,14 @@ class Client:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer to a request, if it is one of success; every failure becomes our own."""
         await self._limit.wait()
-        secret = await self._authentication.secret()
+        identity = await self._authentication.identity()
         try:
             async with AsyncExitStack() as stack:
                 send = self._transport.send
-                response = await stack.enter_async_context(send(request, secret, timeout))
+                response = await stack.enter_async_context(send(request, identity, timeout))
                 if response.status == HTTPStatus.UNAUTHORIZED:
-                    renewed = await self._authentication.after_rejection(secret)
-                    if is_another(renewed, secret):
+                    renewed = await self._authentication.after_rejection(identity)
+                    if is_another(renewed, identity):
                         response = await stack.enter_async_context(send(request, renewed, timeout))
                 if response.status >= HTTPStatus.MULTIPLE_CHOICES:
                     retry_after = response.headers.get("Retry-After")
@@ -291,9 +291,12 @@ def decoded(raw: Iterable[msgspec.Raw], type: type[T], request: Request) -> Iter
         raise api_errors.from_body(request, error) from error
 
 
-def is_another(secret: Secret, rejected: Secret) -> bool:
-    """Whether it is worth trying again with this secret."""
-    return (secret.header, secret.certificate) != (rejected.header, rejected.certificate)
+def is_another(renewed: Identity, rejected: Identity) -> bool:
+    """Whether it is worth trying again with the renewed identity."""
+    return (renewed.authorization, renewed.certificate) != (
+        rejected.authorization,
+        rejected.certificate,
+    )
 
 
 def delete_options(

@@ -1,7 +1,6 @@
 """Send one request over HTTP and return what comes back. No retries here."""
 
 import socket
-import ssl
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -11,9 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 import aiohttp
 from aiohttp.client_middlewares import ClientHandlerType
 
-from rescheduler.errors import CredentialsError
-from rescheduler.kube.authentication import ClientCertificate, Secret
-from rescheduler.kube.credentials import Credentials
+from rescheduler.kube.auth.authentication import Identity
+from rescheduler.kube.auth.certificates import ClientCertificate, load_certificate, ssl_context
+from rescheduler.kube.auth.credentials import Credentials
 from rescheduler.kube.request import Request
 
 # A server that went away without a word is noticed after about a minute on any connection.
@@ -68,7 +67,7 @@ class Transport:
         self.server = credentials.server
         self.timeouts = timeouts
         self._credentials = credentials
-        self._ssl = ssl_context(credentials)
+        self._ssl = ssl_context(credentials.trust, credentials.source)
         self._session: aiohttp.ClientSession | None = None
         self._retired: list[aiohttp.ClientSession] = []
         self._certificate: ClientCertificate | None = None
@@ -82,13 +81,13 @@ class Transport:
 
     @asynccontextmanager
     async def send(
-        self, request: Request, secret: Secret, timeout: aiohttp.ClientTimeout
+        self, request: Request, identity: Identity, timeout: aiohttp.ClientTimeout
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; the answer's head is there, its body can be read until the end."""
         headers = {"Content-Type": request.content_type} if request.body is not None else {}
-        if secret.header:
-            headers["Authorization"] = secret.header
-        async with self._session_for(secret.certificate).request(
+        if identity.authorization:
+            headers["Authorization"] = identity.authorization
+        async with self._session_for(identity.certificate).request(
             request.method,
             self.server + request.path,
             params=request.query,
@@ -97,7 +96,7 @@ class Transport:
             timeout=timeout,
             allow_redirects=False,
             proxy=self._credentials.proxy,
-            server_hostname=self._credentials.tls_server_name,
+            server_hostname=self._credentials.trust.server_name,
         ) as response:
             yield response
 
@@ -123,8 +122,12 @@ class Transport:
             keepalive_timeout=IDLE_CONNECTION_SECONDS,
             socket_factory=socket_with_keepalive,
         )
-        headers = {"User-Agent": user_agent(), "Accept": "application/json"}
-        headers["Accept-Encoding"] = "gzip" if self._credentials.compression else "identity"
+        headers = [
+            ("User-Agent", user_agent()),
+            ("Accept", "application/json"),
+            ("Accept-Encoding", "gzip" if self._credentials.compression else "identity"),
+            *self._credentials.impersonation,
+        ]
         return aiohttp.ClientSession(
             connector=connector,
             headers=headers,
@@ -147,37 +150,6 @@ async def never_send_twice(
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
         raise ConnectionLost(str(error)) from error
-
-
-def ssl_context(credentials: Credentials) -> ssl.SSLContext:
-    """How to verify the server."""
-    try:
-        context = ssl.create_default_context(cafile=credentials.ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise CredentialsError(
-            f"{credentials.source}: certificate authority {credentials.ca_file}: "
-            f"expected a readable file of PEM certificates: {error}"
-        ) from error
-    # From Python 3.13 on the strict mode is the default, and it refuses authorities that
-    # kubectl accepts and that clusters are running with.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if not credentials.verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-def load_certificate(context: ssl.SSLContext, certificate: ClientCertificate | None) -> None:
-    """Present `certificate` on new connections."""
-    if certificate is None:
-        return
-    try:
-        context.load_cert_chain(certificate.certificate_file, certificate.key_file)
-    except (OSError, ssl.SSLError) as error:
-        raise CredentialsError(
-            f"client certificate {certificate.certificate_file} with key {certificate.key_file}: "
-            f"expected a PEM certificate and its key: {error}"
-        ) from error
 
 
 def socket_with_keepalive(address: aiohttp.AddrInfoType) -> socket.socket:

@@ -1,1 +1,4 @@
-"""The commands, one file each: options, what they ask of the rest of the program, exit codes."""
+"""The commands, one file each: their options, the calls into other packages, the exit code.
+
+Commands do not import each other. What two commands share is in a file of `cli/`.
+"""

@@ -1,25 +1,29 @@
-"""`rescheduler crds`: what has to be installed in a cluster before pods can be moved."""
+"""`rescheduler crds`: print the CustomResourceDefinitions that moving pods needs."""
 
 import sys
 
 
 def crds() -> None:
-    """Print the kinds that moving pods needs, for: rescheduler crds | kubectl apply -f -"""
+    """Print the CustomResourceDefinitions that moving pods needs.
+
+    To install them: rescheduler crds | kubectl apply -f -
+    """
     import yaml
 
     from rescheduler.migration.crd import CRD
 
-    class Plain(yaml.CSafeDumper):
-        """Writes equal parts out again: anchors are hard to read, and some tools refuse them."""
+    class DumperWithoutAliases(yaml.CSafeDumper):
+        """Repeats equal parts: YAML anchors are hard to read, and some tools reject them."""
 
         def ignore_aliases(self, data: object) -> bool:
             return True
 
     def plain(value: object) -> object:
+        """The value without subclasses of str, which the dumper does not know."""
         if isinstance(value, dict):
             return {str(key): plain(inner) for key, inner in value.items()}
         if isinstance(value, list):
             return [plain(inner) for inner in value]
         return str(value) if isinstance(value, str) else value
 
-    sys.stdout.write(yaml.dump(plain(CRD), Dumper=Plain, sort_keys=False))
+    sys.stdout.write(yaml.dump(plain(CRD), Dumper=DumperWithoutAliases, sort_keys=False))

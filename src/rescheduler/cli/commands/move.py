@@ -1,22 +1,36 @@
-"""`rescheduler move`: one pod, to a node, now."""
+"""`rescheduler move`: move one pod to a node."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rescheduler.cli.inputs import policy_in
-from rescheduler.cli.options import CancelOnInterrupt, Context, Here, Kubeconfig, PolicyFile, Wait
+from rescheduler.cli.inputs import load_policy, pod_row
+from rescheduler.cli.options import (
+    CancelOnInterrupt,
+    ClusterAccess,
+    Context,
+    FollowOptions,
+    Here,
+    Kubeconfig,
+    PolicyFile,
+    Wait,
+)
+from rescheduler.errors import SettingsError
 
 if TYPE_CHECKING:
+    from rescheduler.model.moves import Mode
+    from rescheduler.model.snapshot import Snapshot
     from rescheduler.settings import Policy
 
 
 def move(
-    pod: Annotated[str, typer.Argument(metavar="POD", help="The pod, as NAMESPACE/NAME or NAME.")],
-    to: Annotated[str, typer.Option("--to", metavar="NODE", help="The node it is to run on.")],
+    pod: Annotated[str, typer.Argument(metavar="POD", help="Pod, as NAMESPACE/NAME or NAME.")],
+    to: Annotated[str, typer.Option("--to", metavar="NODE", help="Target node.")],
     mode: Annotated[
-        str, typer.Option(help="Auto, Handoff, Evict, or Recreate for a pod without a controller.")
+        str,
+        typer.Option(
+            help="Auto, Handoff, Evict, or Recreate (only for a pod without a controller)."
+        ),
     ] = "Auto",
     wait: Wait = False,
     here: Here = False,
@@ -25,58 +39,84 @@ def move(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Move a pod to another node."""
+    """Move one pod to another node.
+
+    Exit code 1: the pod did not get to the target node (known only with --wait or --here).
+    """
     import asyncio
 
-    from rescheduler.cli.strategy_plugins import strategies_of_others
-
-    rules = policy_in(policy, strategies_of_others())
+    rules = load_policy(policy).policy
+    following = FollowOptions(wait=wait, here=here, cancel_on_interrupt=cancel_on_interrupt)
+    access = ClusterAccess(kubeconfig, context)
+    chosen = mode_named(mode)
     done = asyncio.run(
-        move_pod(pod, to, mode, wait or here, here, cancel_on_interrupt, rules, kubeconfig, context)
+        move_pod(pod, to, mode=chosen, policy=rules, following=following, access=access)
     )
     raise typer.Exit(0 if done else 1)
+
+
+def mode_named(text: str) -> "Mode":
+    """The mode with this name, in any case."""
+    from rescheduler.model.moves import Mode
+
+    modes = {str(mode).lower(): mode for mode in Mode}
+    if text.lower() not in modes:
+        raise SettingsError(f"--mode {text}: expected one of {', '.join(Mode)}")
+    return modes[text.lower()]
 
 
 async def move_pod(
     pod: str,
     target: str,
-    mode: str,
-    wait: bool,
-    here: bool,
-    cancel_on_interrupt: bool,
+    *,
+    mode: "Mode",
     policy: "Policy",
-    kubeconfig: Path | None,
-    context: str | None,
+    following: FollowOptions,
+    access: ClusterAccess,
 ) -> bool:
-    """Make the Migration and follow it; whether the pod got where it should."""
+    """Create the Migration and follow it. False if the pod did not get to the target node."""
     import secrets
 
-    from rescheduler.cli.commands.explain import row_of
-    from rescheduler.cli.connection import connected
-    from rescheduler.cli.migration_creation import ask_and_follow, checked_mode, checked_target
-    from rescheduler.cli.migration_follower import check_installed
+    from rescheduler.cli.connection import connect
+    from rescheduler.cli.migration_follower import MigrationFollower, check_crd_installed
     from rescheduler.kube.live_store import LiveStore
     from rescheduler.migration.migration_requests import migration_body
+    from rescheduler.model.moves import Outcome
     from rescheduler.model.tables.cluster_tables import ClusterTables
 
-    way = checked_mode(mode)
-    async with connected(kubeconfig, context) as server:
-        await check_installed(server)
+    async with connect(access) as server:
+        await check_crd_installed(server)
         store = LiveStore(server, ClusterTables())
         await store.list_once()
         cluster = store.snapshot()
-        row = row_of(cluster, pod)
-        checked_target(cluster, policy, row, target)
+        row = pod_row(cluster, pod)
+        check_target(cluster, policy, row, target)
         body = migration_body(
             cluster.pods.keys[row],
             cluster.pods.uids[row],
             target,
-            mode=way,
-            reason="asked for with rescheduler move",
-            # A person who asks again means it.
+            mode=mode,
+            reason="requested with rescheduler move",
+            # A user who repeats the command wants another attempt, not the finished Migration.
             again=secrets.token_hex(4),
         )
-        ended = await ask_and_follow(
-            server, [body], policy.migration_options(), wait, here, cancel_on_interrupt
+        follower = MigrationFollower(server, policy.migration_options(), following)
+        ended = await follower.create_and_follow([body])
+    return ended is None or all(migration.status.outcome == Outcome.LANDED for migration in ended)
+
+
+def check_target(cluster: "Snapshot", policy: "Policy", row: int, target: str) -> None:
+    """Raise unless the target node accepts the pod."""
+    from rescheduler.planning.explanation import explain
+
+    pod = cluster.pods.keys[row]
+    if target not in cluster.nodes.index:
+        raise SettingsError(f"--to {target}: there is no such node")
+    explanation = explain(cluster, policy, row)
+    if explanation.node == target:
+        raise SettingsError(f"--to {target}: pod {pod} already runs on this node")
+    verdict = next(verdict for verdict in explanation.nodes if verdict.node == target)
+    if not verdict.accepted:
+        raise SettingsError(
+            f"--to {target}: the node does not accept pod {pod}: {verdict.plugin}: {verdict.reason}"
         )
-    return not wait or all(each.status.outcome == "Landed" for each in ended)

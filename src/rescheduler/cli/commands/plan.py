@@ -1,4 +1,4 @@
-"""`rescheduler plan`: what would be moved, and why. It changes nothing."""
+"""`rescheduler plan`: show which pods would move, and why. It changes nothing."""
 
 import sys
 import time
@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rescheduler.cli.inputs import cluster_from, policy_in, refuse_second_use_of_stdin
-from rescheduler.cli.options import Context, Kubeconfig, PolicyFile, SnapshotFiles
+from rescheduler.cli.inputs import load_cluster, load_policy, refuse_second_use_of_stdin
+from rescheduler.cli.options import (
+    ClusterAccess,
+    Context,
+    Kubeconfig,
+    PolicyFile,
+    SnapshotFiles,
+)
 from rescheduler.cli.views.console import console
 
 if TYPE_CHECKING:
@@ -17,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Output(StrEnum):
-    """How a plan is shown."""
+    """The formats of a plan."""
 
     TABLE = "table"
     JSON = "json"
@@ -27,36 +33,34 @@ class Output(StrEnum):
 def plan(
     snapshot: SnapshotFiles = None,
     policy: PolicyFile = None,
-    output: Annotated[
-        Output, typer.Option("--output", "-o", help="How to show it.")
-    ] = Output.TABLE,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
     seed: Annotated[
         int,
         typer.Option(
-            metavar="NUMBER", help="Decides between equals: the same number gives the same plan."
+            metavar="NUMBER",
+            help="Seed for choices between equally good moves. The same seed gives the same plan.",
         ),
     ] = 0,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Show which pods would be moved, where to, and why. Nothing is changed."""
+    """Show which pods would move, where to, and why. Changes nothing."""
     refuse_second_use_of_stdin(snapshot, policy)
-    from rescheduler.cli.strategy_plugins import naming_the_plugin, strategies_of_others
+    from rescheduler.cli.strategy_plugins import plugin_errors_named
     from rescheduler.planning.context import PlanningContext
     from rescheduler.planning.planner import SEARCHING, make_plan
 
-    strategies = strategies_of_others()
-    rules = policy_in(policy, strategies)
-    cluster = cluster_from(snapshot, kubeconfig, context)
-    circumstances = PlanningContext(now=time.time(), seed=seed)
-    out_of_time = once_over(SEARCHING * rules.planning_timeout_seconds)
-    with naming_the_plugin(strategies):
-        made = make_plan(cluster, rules, circumstances, strategies, out_of_time)
-    show(made, output)
+    loaded = load_policy(policy)
+    cluster = load_cluster(snapshot, ClusterAccess(kubeconfig, context))
+    planning = PlanningContext(now=time.time(), seed=seed)
+    is_over = deadline(SEARCHING * loaded.policy.planning_timeout_seconds)
+    with plugin_errors_named(loaded.strategies):
+        planned = make_plan(cluster, loaded.policy, planning, loaded.strategies, is_over)
+    show(planned, output)
 
 
-def once_over(seconds: float) -> Callable[[], bool]:
-    """A question that is answered with yes once so much time has passed, counted from now."""
+def deadline(seconds: float) -> Callable[[], bool]:
+    """A function that returns whether so many seconds have passed since now."""
     end = time.monotonic() + seconds
     return lambda: time.monotonic() >= end
 
@@ -72,14 +76,14 @@ def show(plan: "Plan", output: Output) -> None:
 
 
 def plan_as_json(plan: "Plan") -> str:
-    """The plan as other programs read it."""
+    """The plan as indented JSON."""
     import msgspec
 
     return msgspec.json.format(msgspec.json.encode(plan)).decode() + "\n"
 
 
 def plan_as_yaml(plan: "Plan") -> str:
-    """The same as YAML."""
+    """The plan as YAML, with the same fields as the JSON."""
     import msgspec
     import yaml
 

@@ -1,27 +1,24 @@
-"""`rescheduler run`: the whole controller, until it is stopped."""
+"""`rescheduler run`: the controller, until it is stopped."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rescheduler.cli.inputs import policy_in
-from rescheduler.cli.options import Context, Kubeconfig, PolicyFile
+from rescheduler.cli.inputs import LoadedPolicy, load_policy
+from rescheduler.cli.options import ClusterAccess, Context, Kubeconfig, PolicyFile
 from rescheduler.cli.serve_options import (
     Certificates,
     CertificatesSecret,
     ClientCa,
     Names,
-    ServingArguments,
+    ServeArguments,
     WebhookService,
     WebhookUrl,
 )
 from rescheduler.errors import SettingsError
 
 if TYPE_CHECKING:
-    from rescheduler.cli.strategy_plugins import Strategies
     from rescheduler.extender.extender_server import ServeOptions
-    from rescheduler.settings import Policy
 
 
 def run(
@@ -33,7 +30,8 @@ def run(
         str | None,
         typer.Option(
             metavar="HOST:PORT",
-            help="Also answer kube-scheduler and the API server here, as `rescheduler serve` does.",
+            help="Also serve the scheduler extender and the webhook on this address, "
+            "as `rescheduler serve` does.",
         ),
     ] = None,
     certificates: Certificates = None,
@@ -45,63 +43,60 @@ def run(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Watch the cluster, plan, and move pods, until stopped.
+    """Run the controller: plan and move pods until stopped.
 
-    SIGTERM parks migrations safely. SIGHUP, or a change of the policy file, reloads the policy;
-    one that cannot be used is refused, and the old one kept.
+    SIGTERM stops it; the next start continues the migrations. SIGHUP, or a change of the policy
+    file, reloads the policy; an invalid policy is rejected and the old one stays in use.
     """
     import asyncio
 
     from rescheduler.cli.log_format import log_to_stderr
-    from rescheduler.cli.strategy_plugins import strategies_of_others
 
-    about_serving = (
-        certificates,
-        certificates_secret,
-        name,
-        client_ca,
-        webhook_service,
-        webhook_url,
+    arguments = ServeArguments(
+        listen=serve or "",
+        certificates=certificates,
+        certificates_secret=certificates_secret,
+        names=name,
+        client_ca=client_ca,
+        webhook_service=webhook_service,
+        webhook_url=webhook_url,
+        listen_option="--serve",
     )
-    if serve is None and any(about_serving):
-        raise SettingsError("certificates and webhooks are of use only with --serve HOST:PORT")
+    if serve is None and arguments.any_given:
+        raise SettingsError("certificate and webhook options need --serve HOST:PORT")
     if serve is not None and dry_run:
-        raise SettingsError("--dry-run changes nothing, so it cannot --serve")
-    options = None
-    if serve is not None:
-        options = ServingArguments(serve, *about_serving, listen_option="--serve").options()
-    strategies = strategies_of_others()
-    rules = policy_in(policy, strategies)
+        raise SettingsError("--serve cannot be combined with --dry-run, which changes nothing")
+    options = arguments.options() if serve is not None else None
+    loaded = load_policy(policy)
     log_to_stderr()
-    asyncio.run(run_program(policy, rules, strategies, dry_run, options, kubeconfig, context))
+    access = ClusterAccess(kubeconfig, context)
+    asyncio.run(run_controller(loaded, dry_run=dry_run, serve_options=options, access=access))
 
 
-async def run_program(
-    file: str | None,
-    policy: "Policy",
-    strategies: "Strategies",
+async def run_controller(
+    loaded: LoadedPolicy,
+    *,
     dry_run: bool,
-    serving: "ServeOptions | None",
-    kubeconfig: Path | None,
-    context: str | None,
+    serve_options: "ServeOptions | None",
+    access: ClusterAccess,
 ) -> None:
-    """Run until a signal says to stop."""
-    from rescheduler.cli.connection import connected
+    """Run until a signal stops it."""
+    from rescheduler.cli.connection import connect
     from rescheduler.cli.signals import run_until_signalled
     from rescheduler.controller.program import Program
 
-    async with connected(kubeconfig, context) as server:
-        program = Program(server, policy, strategies=strategies, dry_run=dry_run)
-        if serving is not None:
+    async with connect(access) as server:
+        program = Program(server, loaded.policy, strategies=loaded.strategies, dry_run=dry_run)
+        if serve_options is not None:
             from rescheduler.extender.extender_server import ExtenderServer
 
-            side = ExtenderServer(
+            extender = ExtenderServer(
                 server,
                 program.store,
                 program.watching,
-                policy,
-                serving,
+                loaded.policy,
+                serve_options,
                 hot=lambda node: program.rounds.soon(),
             )
-            program.accompany(side)
-        await run_until_signalled(program, file, strategies)
+            program.accompany(extender)
+        await run_until_signalled(program, loaded)

@@ -1,32 +1,29 @@
-"""`rescheduler serve`: answer kube-scheduler and the API server."""
+"""`rescheduler serve`: the scheduler extender and the webhook, without the controller."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rescheduler.cli.inputs import policy_in
-from rescheduler.cli.options import Context, Kubeconfig, PolicyFile
+from rescheduler.cli.inputs import LoadedPolicy, load_policy
+from rescheduler.cli.options import ClusterAccess, Context, Kubeconfig, PolicyFile
 from rescheduler.cli.serve_options import (
     Certificates,
     CertificatesSecret,
     ClientCa,
     Names,
-    ServingArguments,
+    ServeArguments,
     WebhookService,
     WebhookUrl,
 )
 
 if TYPE_CHECKING:
-    from rescheduler.cli.strategy_plugins import Strategies
     from rescheduler.extender.extender_server import ServeOptions
-    from rescheduler.settings import Policy
 
 
 def serve(
     policy: PolicyFile = None,
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where to listen.")
+        str, typer.Option(metavar="HOST:PORT", help="Address to listen on.")
     ] = "127.0.0.1:8443",
     certificates: Certificates = None,
     certificates_secret: CertificatesSecret = None,
@@ -37,38 +34,38 @@ def serve(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Keep new pods from undoing what was moved, and steer replacements to their targets.
+    """Serve the scheduler extender and the admission webhook.
 
-    Answers kube-scheduler (filter, prioritize and bind of an extender) and the API server (a
-    webhook on the creation of pods) over HTTPS, until stopped.
+    With them, new pods do not undo what was moved. The extender answers kube-scheduler (filter,
+    prioritize and bind). The webhook steers the replacement of an evicted pod to its target
+    node. Both use HTTPS.
     """
     import asyncio
 
     from rescheduler.cli.log_format import log_to_stderr
-    from rescheduler.cli.strategy_plugins import strategies_of_others
 
-    arguments = ServingArguments(
-        listen, certificates, certificates_secret, name, client_ca, webhook_service, webhook_url
+    arguments = ServeArguments(
+        listen=listen,
+        certificates=certificates,
+        certificates_secret=certificates_secret,
+        names=name,
+        client_ca=client_ca,
+        webhook_service=webhook_service,
+        webhook_url=webhook_url,
     )
     options = arguments.options()
-    strategies = strategies_of_others()
-    rules = policy_in(policy, strategies)
+    loaded = load_policy(policy)
     log_to_stderr()
-    asyncio.run(serve_until_stopped(policy, rules, strategies, options, kubeconfig, context))
+    asyncio.run(serve_until_stopped(loaded, options, ClusterAccess(kubeconfig, context)))
 
 
 async def serve_until_stopped(
-    file: str | None,
-    policy: "Policy",
-    strategies: "Strategies",
-    options: "ServeOptions",
-    kubeconfig: Path | None,
-    context: str | None,
+    loaded: LoadedPolicy, options: "ServeOptions", access: ClusterAccess
 ) -> None:
-    """Serve until a signal says to stop."""
-    from rescheduler.cli.connection import connected
+    """Serve until a signal stops it."""
+    from rescheduler.cli.connection import connect
     from rescheduler.cli.signals import run_until_signalled
     from rescheduler.extender.serve_program import ServeProgram
 
-    async with connected(kubeconfig, context) as server:
-        await run_until_signalled(ServeProgram(server, policy, options), file, strategies)
+    async with connect(access) as server:
+        await run_until_signalled(ServeProgram(server, loaded.policy, options), loaded)

@@ -1,4 +1,4 @@
-"""`rescheduler simulate`: a cluster in memory, for a day or so, in seconds."""
+"""`rescheduler simulate`: simulate a cluster in memory, a day in about half a minute."""
 
 import re
 import signal
@@ -31,7 +31,7 @@ DEFAULTS, EXAMPLE = "defaults", "example"
 
 
 class Output(StrEnum):
-    """How the result is shown."""
+    """The formats of the results."""
 
     TABLE = "table"
     JSON = "json"
@@ -44,54 +44,60 @@ def simulate(
             "--snapshot",
             "-s",
             metavar="FILE",
-            help="The cluster to start from, as for plan; a generated one if there is none.",
+            help="File with the cluster to start from, as for plan. Default: a generated cluster.",
         ),
     ] = None,
     policy: PolicyFile = None,
     span: Annotated[
         str,
-        typer.Option("--for", metavar="DURATION", help="How long to simulate: 90m, 24h, 7d."),
+        typer.Option(
+            "--for", metavar="DURATION", help="How long to simulate, such as 90m, 24h or 7d."
+        ),
     ] = "24h",
     workload: Annotated[
         str | None,
         typer.Option(
-            "--workload", "-w", metavar="FILE", help="What happens meanwhile; nothing without it."
+            "--workload",
+            "-w",
+            metavar="FILE",
+            help="Workload file: what happens in the cluster. Default: nothing happens.",
         ),
     ] = None,
     seed: Annotated[
         int,
-        typer.Option(metavar="NUMBER", help="All chance: the same number gives the same story."),
+        typer.Option(
+            metavar="NUMBER",
+            help="Seed for all random choices. The same seed gives the same simulation.",
+        ),
     ] = 0,
     report: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Also write an HTML page with plots."),
+        typer.Option(metavar="FILE", help="Also write an HTML report with charts to this file."),
     ] = None,
-    output: Annotated[
-        Output, typer.Option("--output", "-o", help="How to show the result.")
-    ] = Output.TABLE,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
     compare: Annotated[
         str | None,
         typer.Option(
             metavar="FILES",
-            help="Several policies on the same future, side by side: none,FILE,FILE… "
-            "(none is without the rescheduler).",
+            help="Simulate several policies with the same workload and compare them: "
+            "none,FILE,FILE… (none: without the rescheduler).",
         ),
     ] = None,
 ) -> None:
-    """Let a cluster live in memory, with the rescheduler at work, and tell what was seen.
+    """Simulate a cluster in memory with the rescheduler running.
 
-    Nothing real is touched. Controller, planner and migrations are the very code that `run` runs.
+    No real cluster is changed. Controller, planner and migrations are the same code as in `run`.
     """
-    seconds, others = seconds_in(span), names_in(compare)
+    seconds, others = duration_seconds(span), names_in(compare)
     refuse_to_mix_outputs(report)
     refuse_second_use_of_stdin([*(snapshot or ()), workload or "", *others], policy)
-    from rescheduler.cli.strategy_plugins import strategies_of_others
+    from rescheduler.cli.strategy_plugins import plugin_strategies
 
-    strategies = strategies_of_others()
+    strategies = plugin_strategies()
     tried = policies_to_try(policy, others, bool(snapshot), strategies)
     scenario = scenario_from(snapshot, workload, seconds, seed, tried)
     with ExitStack() as stack:
-        # Opened first: after a long simulation it would be late to find that it cannot be.
+        # Opened first: an unwritable file should fail before a long simulation, not after it.
         page = stack.enter_context(output_to(report)) if report else None
         results = run_all(scenario, tried, strategies)
         if page is not None:
@@ -103,8 +109,8 @@ def simulate(
         raise typer.Exit(INTERRUPTED)
 
 
-def seconds_in(span: str) -> float:
-    """How long a duration is: as policies write it, and days may come first."""
+def duration_seconds(span: str) -> float:
+    """The seconds of a duration as policies write it; in addition, days may come first."""
     from rescheduler.settings import seconds_of
 
     parts = LEADING_DAYS.fullmatch(span)
@@ -121,19 +127,19 @@ def seconds_in(span: str) -> float:
 
 
 def refuse_to_mix_outputs(report: str | None) -> None:
-    """The page and what is printed would end up in one another."""
+    """Standard output has the results, so the report cannot go there."""
     if report in ("", STANDARD):
         raise typer.BadParameter(
-            f"{report!r}: expected a file: standard output has the result", param_hint="--report"
+            f"{report!r}: expected a file; standard output has the results", param_hint="--report"
         )
 
 
 def names_in(compare: str | None) -> list[str]:
-    """The policies that are to be compared."""
+    """The policies to compare."""
     names = [name.strip() for name in compare.split(",")] if compare is not None else []
     if not all(names):
         raise typer.BadParameter(
-            f"{compare!r}: expected files and none, with commas between", param_hint="--compare"
+            f"{compare!r}: expected files or none, separated by commas", param_hint="--compare"
         )
     return names
 
@@ -141,27 +147,27 @@ def names_in(compare: str | None) -> list[str]:
 def policies_to_try(
     policy: str | None, others: Sequence[str], has_snapshot: bool, strategies: "Strategies"
 ) -> list["NamedPolicy"]:
-    """The policies, by the names under which they are shown."""
+    """The policies, each with the name that is shown for it."""
     from rescheduler.simulation.simulation import NamedPolicy
 
     tried = [
-        NamedPolicy(shown(name), None if name == NONE else policy_in(name, strategies))
+        NamedPolicy(printable(name), None if name == NONE else policy_in(name, strategies))
         for name in others
     ]
     if policy is not None:
-        tried.insert(0, NamedPolicy(shown(policy), policy_in(policy, strategies)))
+        tried.insert(0, NamedPolicy(printable(policy), policy_in(policy, strategies)))
     elif len(tried) < 2:
-        tried.insert(0, without_a_file(has_snapshot))
+        tried.insert(0, default_policy(has_snapshot))
     return tried
 
 
-def shown(file: str) -> str:
-    """A file's name as text: to the system it is bytes, and they may mean nothing."""
+def printable(file: str) -> str:
+    """The name of a file as text that can be printed: it may have bytes that are not UTF-8."""
     return file.encode(errors="backslashreplace").decode()
 
 
-def without_a_file(has_snapshot: bool) -> "NamedPolicy":
-    """What is tried if no policy is named."""
+def default_policy(has_snapshot: bool) -> "NamedPolicy":
+    """The policy if the user names none: the generated cluster has one that fits it."""
     from rescheduler.settings import Policy
     from rescheduler.simulation.scenario.example_cluster import example_policy
     from rescheduler.simulation.simulation import NamedPolicy
@@ -178,7 +184,7 @@ def scenario_from(
     seed: int,
     tried: Sequence["NamedPolicy"],
 ) -> "Scenario":
-    """The cluster at the start, and what happens to it."""
+    """The cluster and everything that will happen in it."""
     from rescheduler.simulation.scenario.cluster_completion import complete_cluster
     from rescheduler.simulation.scenario.cluster_input import objects_in
     from rescheduler.simulation.scenario.example_cluster import example_cluster
@@ -187,21 +193,21 @@ def scenario_from(
 
     objects = objects_in(map(read_input, snapshot)) if snapshot else example_cluster(seed)
     cluster = complete_cluster(objects)
-    name, happens = workload_in(workload)
+    name, content = workload_in(workload)
     return Scenario(
         objects=cluster.objects,
-        timeline=timeline_of(happens, cluster.objects, seed=seed, seconds=seconds, name=name),
+        timeline=timeline_of(content, cluster.objects, seed=seed, seconds=seconds, name=name),
         midnight=cluster.start,
-        starts_at=happens.start,
+        starts_at=content.start,
         seconds=seconds,
         seed=seed,
         notes=cluster.notes,
-        prices=prices_in([each.policy for each in tried]),
+        prices=prices_in([entry.policy for entry in tried]),
     )
 
 
 def workload_in(file: str | None) -> tuple[str, "WorkloadFile"]:
-    """The workload in a file, or an idle one; and what the file is called."""
+    """The name and the content of a workload file; without one, a workload with no changes."""
     from rescheduler.simulation.scenario.workload_fields import WorkloadFile
     from rescheduler.simulation.scenario.workload_file import read_workload
 
@@ -212,27 +218,27 @@ def workload_in(file: str | None) -> tuple[str, "WorkloadFile"]:
 
 
 def prices_in(policies: Sequence["Policy | None"]) -> dict[str, float]:
-    """What nodes cost: the same for all, or costs could not be compared."""
-    tables = [each.cost_optimization.prices for each in policies if each is not None]
+    """The prices of nodes: the same for all policies, so that their costs can be compared."""
+    tables = [policy.cost_optimization.prices for policy in policies if policy is not None]
     return next((dict(table) for table in tables if table), {})
 
 
 def run_all(
     scenario: "Scenario", tried: Sequence["NamedPolicy"], strategies: "Strategies"
 ) -> list["Result"]:
-    """One run after another, each of them watched; an interruption ends them all."""
-    from rescheduler.cli.strategy_plugins import naming_the_plugin
-    from rescheduler.cli.views.simulate_live_view import view_of
+    """Simulate one policy after another and show the progress. Ctrl-C ends them all."""
+    from rescheduler.cli.strategy_plugins import plugin_errors_named
+    from rescheduler.cli.views.simulation_progress_view import progress_view
     from rescheduler.simulation.simulation import simulate as run_one
 
     results = []
-    with interruptions() as is_interrupted, naming_the_plugin(strategies):
-        for number, each in enumerate(tried, start=1):
-            title = f"{each.name} ({number} of {len(tried)})" if len(tried) > 1 else each.name
-            with view_of(title) as show_progress:
+    with interruptions() as is_interrupted, plugin_errors_named(strategies):
+        for number, entry in enumerate(tried, start=1):
+            title = f"{entry.name} ({number} of {len(tried)})" if len(tried) > 1 else entry.name
+            with progress_view(title) as show_progress:
                 result = run_one(
                     scenario,
-                    each,
+                    entry,
                     strategies=strategies,
                     show=show_progress,
                     is_interrupted=is_interrupted,
@@ -245,16 +251,16 @@ def run_all(
 
 @contextmanager
 def interruptions() -> Iterator[Callable[[], bool]]:
-    """Whether someone has pressed Ctrl-C; the second time, Python ends as usual."""
-    pressed = []
+    """A function that returns whether Ctrl-C was pressed. A second Ctrl-C ends the program."""
+    received = []
 
-    def note(number: int, frame: object) -> None:
-        pressed.append(number)
+    def record(number: int, frame: object) -> None:
+        received.append(number)
         signal.signal(signal.SIGINT, before)
 
-    before = signal.signal(signal.SIGINT, note)
+    before = signal.signal(signal.SIGINT, record)
     try:
-        yield lambda: bool(pressed)
+        yield lambda: bool(received)
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -262,12 +268,12 @@ def interruptions() -> Iterator[Callable[[], bool]]:
 def show(
     results: Sequence["Result"], output: Output, is_comparison: bool, report: str | None
 ) -> None:
-    """Print the result on standard output."""
+    """Print the results on standard output."""
     if output is Output.JSON:
         from rescheduler.simulation.results.result import as_json
 
         sys.stdout.write(as_json(results, is_comparison))
         return
-    from rescheduler.cli.views.simulate_view import show_results
+    from rescheduler.cli.views.simulation_result_view import show_results
 
     show_results(results, console(), report)

@@ -1,14 +1,13 @@
-"""`rescheduler snapshot`: the cluster into a file, to plan from or to share."""
+"""`rescheduler snapshot`: write the cluster to a file, to plan from it or to share it."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import aclosing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from rescheduler.cli.options import Context, Kubeconfig
+from rescheduler.cli.options import ClusterAccess, Context, Kubeconfig
 from rescheduler.files.local_files import STANDARD, output_to
 
 if TYPE_CHECKING:
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from rescheduler.model.kinds import Kind
 
     Encode = Callable[[Kind[Any], Any], bytes]
-    Belongs = Callable[[Kind[Any], Any], bool]
     Report = Callable[[str], None]
 
 ATTEMPTS = 3
@@ -29,115 +27,102 @@ def snapshot(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where to; packed if it ends in .gz. - is stdout.",
+            help="Output file; compressed if the name ends in .gz; - means stdout.",
         ),
     ] = STANDARD,
     anonymize: Annotated[
-        bool, typer.Option("--anonymize", help="Rename everything, for sharing with others.")
+        bool, typer.Option("--anonymize", help="Replace all names, so that the file can be shared.")
     ] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Write the cluster to a file that `plan --snapshot` reads.
+    """Write the cluster to a file that `plan --snapshot` can read.
 
-    Only what planning needs is written: no environment variables, images, commands or secrets.
+    The file has only what planning needs: no environment variables, images, commands or secrets.
     """
     import asyncio
 
     with output_to(output) as file, progress() as report:
-        asyncio.run(write_cluster(file, anonymize, kubeconfig, context, report))
+        asyncio.run(write_cluster(file, anonymize, ClusterAccess(kubeconfig, context), report))
 
 
 async def write_cluster(
-    file: BinaryIO,
-    anonymize: bool,
-    kubeconfig: Path | None,
-    context: str | None,
-    report: "Report",
+    file: BinaryIO, anonymize: bool, access: ClusterAccess, report: "Report"
 ) -> None:
-    """Write every kind, one after the other, a page at a time."""
-    from rescheduler.cli.connection import connected
+    """Write all objects, kind by kind and page by page."""
+    from rescheduler.cli.connection import connect
     from rescheduler.files.cluster_file import LIST_END, LIST_START
     from rescheduler.model.kinds import KINDS
 
-    encode = encoder(anonymize)
-    belongs = belonging_together()
-    async with connected(kubeconfig, context) as server:
+    async with connect(access) as server:
         file.write(LIST_START)
+        writer = SnapshotWriter(file, server, encoder(anonymize), report)
         for kind in KINDS:
-            await write_kind(file, server, kind, encode, belongs, report)
+            await writer.write_kind(kind)
         file.write(LIST_END)
 
 
-def belonging_together() -> "Belongs":
-    """Whether an object fits what came before it.
+class SnapshotWriter:
+    """Writes the objects of a cluster to a file, one kind after another.
 
-    Kinds are listed one after another, so a pod may be bound to a node that came or went in
-    between. Such a pod is left out: the file shows one cluster, and nothing that is not in it.
+    A pod may be on a node that was created or deleted after the nodes were listed. Such a pod is
+    left out: the file has no pod whose node is missing.
     """
-    from rescheduler.model.kinds import NODE, POD
 
-    nodes = {""}
+    def __init__(
+        self, file: BinaryIO, server: "ApiServer", encode: "Encode", report: "Report"
+    ) -> None:
+        self._file = file
+        self._server = server
+        self._encode = encode
+        self._report = report
+        self._start = file.tell()
+        self._nodes = {""}
 
-    def belongs(kind: "Kind[Any]", obj: Any) -> bool:
+    async def write_kind(self, kind: "Kind[Any]") -> None:
+        """Write all objects of a kind; start again if the API server no longer has the list."""
+        from rescheduler.errors import Gone
+
+        start = self._file.tell()
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                await self._write_pages(kind)
+            except Gone:
+                if attempt == ATTEMPTS:
+                    raise
+                self._file.seek(start)
+                self._file.truncate()
+            else:
+                return
+
+    async def _write_pages(self, kind: "Kind[Any]") -> None:
+        """Write the pages of a list as they arrive."""
+        count = 0
+        self._report(f"Reading {kind.plural}")
+        async with aclosing(self._server.list_pages(kind)) as pages:
+            async for page in pages:
+                for obj in page.objects:
+                    if self._has_its_node(kind, obj):
+                        self._write(self._encode(kind, obj))
+                count += page.count
+                self._report(f"Reading {kind.plural}: {count:,}")
+
+    def _has_its_node(self, kind: "Kind[Any]", obj: Any) -> bool:
+        """Whether the node of a pod is in the file; also remembers the nodes."""
+        from rescheduler.model.kinds import NODE, POD
+
         if kind is NODE:
-            nodes.add(obj.metadata.name)
-        return kind is not POD or obj.spec.node_name in nodes
+            self._nodes.add(obj.metadata.name)
+        return kind is not POD or obj.spec.node_name in self._nodes
 
-    return belongs
-
-
-async def write_kind(
-    file: BinaryIO,
-    server: "ApiServer",
-    kind: "Kind[Any]",
-    encode: "Encode",
-    belongs: "Belongs",
-    report: "Report",
-) -> None:
-    """Write all objects of a kind; if the server loses its place in the list, start it again."""
-    from rescheduler.errors import Gone
-
-    start = file.tell()
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            await write_pages(file, server, kind, encode, belongs, report)
-        except Gone:
-            if attempt == ATTEMPTS:
-                raise
-            file.seek(start)
-            file.truncate()
-        else:
-            return
-
-
-async def write_pages(
-    file: BinaryIO,
-    server: "ApiServer",
-    kind: "Kind[Any]",
-    encode: "Encode",
-    belongs: "Belongs",
-    report: "Report",
-) -> None:
-    """Write the pages of one list as they arrive."""
-    from rescheduler.files.cluster_file import LIST_START
-
-    count = 0
-    report(f"Reading {kind.plural}")
-    async with aclosing(server.list_pages(kind)) as pages:
-        async for page in pages:
-            for obj in page.objects:
-                if not belongs(kind, obj):
-                    continue
-                if file.tell() > len(LIST_START):
-                    file.write(b",\n")
-                file.write(encode(kind, obj))
-            count += page.count
-            report(f"Reading {kind.plural}: {count:,}")
+    def _write(self, encoded: bytes) -> None:
+        if self._file.tell() > self._start:
+            self._file.write(b",\n")
+        self._file.write(encoded)
 
 
 def encoder(anonymize: bool) -> "Encode":
-    """How objects are written: as they are, or renamed with a salt that nobody will ever know."""
+    """How objects are encoded: as they are, or with names replaced using a random, secret salt."""
     from rescheduler.files.cluster_file import encode_object
 
     if not anonymize:
@@ -159,7 +144,7 @@ def encoder(anonymize: bool) -> "Encode":
 
 @contextmanager
 def progress() -> Iterator["Report"]:
-    """Tell how far we are, if someone is watching."""
+    """Show the progress, if standard error is a terminal."""
     if not sys.stderr.isatty():
         yield lambda message: None
         return

@@ -1,1 +1,4 @@
-"""What commands print: plans, explanations, migrations and simulations, as text and charts."""
+"""What commands print, one file per thing that is shown: tables, charts, progress.
+
+A view gets results and a console. It computes nothing, and knows no options.
+"""

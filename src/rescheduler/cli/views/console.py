@@ -1,4 +1,4 @@
-"""The terminal that pictures are drawn on."""
+"""The console that views print on."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def console() -> "Console":
-    """Standard output. Names of objects are shown as they are, even if they look like markup."""
+    """Standard output. Names that look like rich markup are printed as they are."""
     from rich.console import Console
 
     return Console(highlight=False, markup=False, emoji=False)

@@ -1,7 +1,8 @@
-"""How Migrations get along, in the terminal: a table that lives, or a line for each change."""
+"""The progress of Migrations: a live table on a terminal, else a line per change."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -21,8 +22,18 @@ STYLES = {
 }
 
 
+class MigrationView(Protocol):
+    """Shows the progress of Migrations."""
+
+    def show(self, migrations: Mapping[str, Migration | None]) -> None:
+        """Show the Migrations as they are now; None stands for one that was deleted."""
+
+    def warn(self, text: str) -> None:
+        """Show a warning."""
+
+
 class LiveView:
-    """A table with a bar above it, drawn anew with each change."""
+    """A table with a progress bar above it, redrawn at each change."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
@@ -31,7 +42,7 @@ class LiveView:
 
     def show(self, migrations: Mapping[str, Migration | None]) -> None:
         self._shown = migrations
-        self._live.update(picture(migrations, self._warning))
+        self._live.update(progress_table(migrations, self._warning))
 
     def warn(self, text: str) -> None:
         self._warning = text
@@ -39,17 +50,17 @@ class LiveView:
 
 
 class LineView:
-    """A line for each change of phase or step, for logs and pipes."""
+    """A line per change of phase or step, for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._told: dict[str, str] = {}
+        self._last_lines: dict[str, str] = {}
 
     def show(self, migrations: Mapping[str, Migration | None]) -> None:
         for key, migration in migrations.items():
             line = line_of(key, migration)
-            if self._told.get(key) != line:
-                self._told[key] = line
+            if self._last_lines.get(key) != line:
+                self._last_lines[key] = line
                 self._console.print(line, soft_wrap=True)
 
     def warn(self, text: str) -> None:
@@ -57,8 +68,8 @@ class LineView:
 
 
 @contextmanager
-def view_on(console: Console) -> Iterator[LiveView | LineView]:
-    """The view that fits the terminal."""
+def view_on(console: Console) -> Iterator[MigrationView]:
+    """The view that suits the console."""
     if not console.is_terminal:
         yield LineView(console)
         return
@@ -67,31 +78,32 @@ def view_on(console: Console) -> Iterator[LiveView | LineView]:
 
 
 def line_of(key: str, migration: Migration | None) -> str:
-    """How one Migration is doing, in a line."""
+    """The state of one Migration, in a line."""
     if migration is None:
-        return f"{key}: gone"
+        return f"{key}: deleted"
     status = migration.status
     step = f"/{status.step}" if status.step else ""
-    where = f"{status.source_node or '?'} → {migration.spec.target_node}"
-    return f"{migration.pod_key}  {where}  {status.phase}{step}  {status.message}"
+    nodes = f"{status.source_node or '?'} → {migration.spec.target_node}"
+    return f"{migration.pod_key}  {nodes}  {status.phase}{step}  {status.message}"
 
 
-def picture(migrations: Mapping[str, Migration | None], warning: str) -> Group:
-    """The bar, and the Migrations that are busy or failed first."""
-    there = [each for each in migrations.values() if each is not None]
-    done = sum(each.is_finished for each in there) + len(migrations) - len(there)
+def progress_table(migrations: Mapping[str, Migration | None], warning: str) -> Group:
+    """The progress bar, then the Migrations: those in progress and failed first."""
+    existing = [migration for migration in migrations.values() if migration is not None]
+    deleted = len(migrations) - len(existing)
+    done = sum(migration.is_finished for migration in existing) + deleted
     table = Table.grid(padding=(0, 2))
     order = [Phase.IN_PROGRESS, Phase.FAILED, Phase.CANCELLED, Phase.PENDING, Phase.COMPLETED]
-    there.sort(key=lambda each: (order.index(each.status.phase), each.key))
-    for each in there[:MOST_ROWS]:
-        status = each.status
+    existing.sort(key=lambda migration: (order.index(migration.status.phase), migration.key))
+    for migration in existing[:MOST_ROWS]:
+        status = migration.status
         table.add_row(
-            each.pod_key,
-            f"{status.source_node or '?'} → {each.spec.target_node}",
+            migration.pod_key,
+            f"{status.source_node or '?'} → {migration.spec.target_node}",
             Text(f"{status.phase} {status.step}".strip(), STYLES[status.phase]),
             Text(status.message, overflow="ellipsis", no_wrap=True),
         )
-    rest = len(there) - MOST_ROWS
+    rest = len(existing) - MOST_ROWS
     lines = [Text(f"… and {rest} more")] if rest > 0 else []
     head = Table.grid(padding=(0, 2))
     head.add_row(ProgressBar(len(migrations), done, width=40), f"{done} of {len(migrations)}")

@@ -1,4 +1,4 @@
-"""A plan for the eye: how full nodes are now and then, the moves, and what stood in the way."""
+"""A plan: the utilization of nodes before and after it, the moves, and the blockers."""
 
 from collections.abc import Iterator
 
@@ -6,15 +6,15 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from rescheduler.cli.views.charts import chart
-from rescheduler.cli.views.moves_view import about_moves, moves_of, short_number, what_was_cut
+from rescheduler.cli.views.moves_view import about_moves, cut_moves, moves_of, short_number
+from rescheduler.cli.views.utilization_chart import chart
 from rescheduler.planning.plan import Assessment, Blocked, Plan, UtilizationSpread
 
 RESOURCE_NAMES = {"cpu": "CPU", "memory": "Memory"}
 
 
 def show_plan(plan: Plan, console: Console) -> None:
-    """Print everything a person wants to know about a plan, the most important last."""
+    """Print a plan; the summary comes last, where it is seen first."""
     for part in parts_of(plan, console):
         console.print(part)
         console.print()
@@ -22,15 +22,15 @@ def show_plan(plan: Plan, console: Console) -> None:
 
 
 def parts_of(plan: Plan, console: Console) -> Iterator[RenderableType]:
-    """The parts of the picture that there is something to show for."""
+    """The parts that have something to show."""
     arrow = "->" if console.options.ascii_only else "→"
     if plan.before.per_node:
         yield chart(plan.before, plan.after, console)
         yield figures(plan.before, plan.after, arrow)
     if plan.moves:
         title = heading(f"Moves: {len(plan.moves):,}")
-        told = about_moves(plan.moves), moves_of(plan, console, arrow)
-        yield Group(title, *told, *what_was_cut(plan, console))
+        shown = about_moves(plan.moves), moves_of(plan, console, arrow)
+        yield Group(title, *shown, *cut_moves(plan, console))
     if plan.blocked:
         yield Group(heading(f"Not moved: {len(plan.blocked):,}"), blocked(plan.blocked))
 
@@ -46,8 +46,8 @@ def figures(before: Assessment, after: Assessment, arrow: str) -> Table:
     table.add_column("")
     for title in ("Before", "", "After"):
         table.add_column(title, justify="right", no_wrap=True)
-    for name, was, becomes in figure_rows(before, after):
-        table.add_row(name, was, arrow if was != becomes else "=", becomes)
+    for name, old, new in figure_rows(before, after):
+        table.add_row(name, old, arrow if old != new else "=", new)
     return table
 
 
@@ -55,22 +55,22 @@ def figure_rows(before: Assessment, after: Assessment) -> Iterator[tuple[str, st
     """Name, value before, value after."""
     nothing = UtilizationSpread(0.0, 0.0, 0.0, 0.0)
     for resource, name in RESOURCE_NAMES.items():
-        was = before.utilization.get(resource, nothing)
-        becomes = after.utilization.get(resource, nothing)
-        yield f"{name}, fullest node", percent(was.maximum), percent(becomes.maximum)
-        spread = was.standard_deviation, becomes.standard_deviation
+        old = before.utilization.get(resource, nothing)
+        new = after.utilization.get(resource, nothing)
+        yield f"{name}, fullest node", percent(old.maximum), percent(new.maximum)
+        spread = old.standard_deviation, new.standard_deviation
         yield f"{name}, standard deviation", percent(spread[0]), percent(spread[1])
     yield "Nodes in use", f"{before.nodes_in_use:,}", f"{after.nodes_in_use:,}"
     yield "Objective", short_number(before.objective), short_number(after.objective)
 
 
 def percent(fraction: float) -> str:
-    """A fraction as people write it."""
+    """A fraction as a percentage."""
     return f"{fraction * 100:.1f} %"
 
 
 def blocked(pods: tuple[Blocked, ...]) -> Table:
-    """How many pods each blocker kept where they are, with an example."""
+    """How many pods each blocker stops, with an example."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, pad_edge=False)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
@@ -84,7 +84,7 @@ def blocked(pods: tuple[Blocked, ...]) -> Table:
 
 
 def by_blocker(pods: tuple[Blocked, ...]) -> list[tuple[str, list[Blocked]]]:
-    """Pods by what kept them, the most frequent first."""
+    """Pods by blocker, the most frequent first."""
     groups: dict[str, list[Blocked]] = {}
     for pod in pods:
         groups.setdefault(pod.blocker, []).append(pod)

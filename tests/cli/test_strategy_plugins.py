@@ -1,4 +1,4 @@
-"""Strategies of other people that do not work: told in a line, with whose they are."""
+"""Plugins that do not work: the error is one line and names the strategy."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -48,13 +48,13 @@ def test_an_error_in_a_plugin_names_its_strategy_and_line(
     assert len(result.err.splitlines()) == 1
 
 
-def test_a_plugin_that_is_not_enabled_has_no_say(command: Command, site: Site) -> None:
+def test_a_plugin_that_is_not_enabled_is_not_run(command: Command, site: Site) -> None:
     site.install("acme-packing", BROKEN)
     assert command("plan", "-s", CLUSTER).code == 0
 
 
 @pytest.mark.parametrize("arguments", [["plan"], ["explain", "data/orders-db-0"]])
-def test_a_class_that_is_no_strategy_is_refused(
+def test_a_class_that_is_not_a_strategy_is_rejected(
     command: Command, site: Site, arguments: list[str]
 ) -> None:
     site.install("acme-packing", "class Packing:\n    name = 'Packing'")
@@ -67,7 +67,7 @@ def test_a_class_that_is_no_strategy_is_refused(
     )
 
 
-def test_explain_knows_policies_that_enable_plugins(
+def test_explain_accepts_policies_that_enable_plugins(
     command: Command, site: Site, policy: Path
 ) -> None:
     site.install("acme-packing", BROKEN)

@@ -1,0 +1,121 @@
+"""Prove who we are, and keep the proof fresh.
+
+Tokens expire, are rotated on disk, or are revoked. Wherever they come from, `Authentication`
+loads them again when their time is over, and at once when the server rejected the last one.
+"""
+
+import asyncio
+import base64
+import math
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rescheduler.errors import CredentialsError
+from rescheduler.kube.auth.certificates import ClientCertificate
+
+# How often a token file is read again, as client-go does. The kubelet rotates a token long
+# before it expires, so a minute late is early enough.
+TOKEN_FILE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What proves who we are: the `Authorization` header, a client certificate, both or neither."""
+
+    authorization: str = field(default="", repr=False)
+    certificate: ClientCertificate | None = None
+    good_for_seconds: float = math.inf
+
+
+class Authentication:
+    """An identity that is loaded when it is needed and again when it is no longer good."""
+
+    def __init__(
+        self, load: Callable[[], Awaitable[Identity]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._load = load
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._identity: Identity | None = None
+        self._good_until = -math.inf
+
+    async def identity(self) -> Identity:
+        """The identity to use now."""
+        async with self._lock:
+            if self._identity is None or self._clock() >= self._good_until:
+                return await self._renew()
+            return self._identity
+
+    async def after_rejection(self, rejected: Identity) -> Identity:
+        """The identity to use after the server rejected one.
+
+        Many calls may be rejected at once; the first renews it for all of them.
+        """
+        async with self._lock:
+            if self._identity is None or self._identity is rejected:
+                return await self._renew()
+            return self._identity
+
+    async def _renew(self) -> Identity:
+        self._identity = await self._load()
+        self._good_until = self._clock() + self._identity.good_for_seconds
+        return self._identity
+
+
+def fixed(identity: Identity) -> Authentication:
+    """An identity that never changes."""
+
+    async def load() -> Identity:
+        return identity
+
+    return Authentication(load)
+
+
+def token_file(
+    path: Path, certificate: ClientCertificate | None = None, fallback: str = ""
+) -> Authentication:
+    """A token that someone else replaces in a file now and then.
+
+    `fallback` is a token to use while the file cannot be read.
+    """
+
+    async def load() -> Identity:
+        try:
+            token = read_token(path)
+        except CredentialsError:
+            if not fallback:
+                raise
+            token = fallback
+        return Identity(bearer(token, f"token file {path}"), certificate, TOKEN_FILE_SECONDS)
+
+    return Authentication(load)
+
+
+def read_token(path: Path) -> str:
+    """The token in a file."""
+    try:
+        token = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CredentialsError(f"token file {path}: expected a readable file: {error}") from error
+    if not token:
+        raise CredentialsError(f"token file {path}: expected a token, but it is empty")
+    return token
+
+
+def bearer(token: str, source: str) -> str:
+    """The `Authorization` header for a token. `source` is where it comes from, for messages."""
+    return f"Bearer {header_value(token.strip(), source)}"
+
+
+def basic(username: str, password: str) -> str:
+    """The `Authorization` header for a user name and a password."""
+    return f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"
+
+
+def header_value(value: str, source: str) -> str:
+    """The value, if it can be sent as an HTTP header. It may be confidential: it is not shown."""
+    if not value.isprintable():
+        raise CredentialsError(f"{source}: expected one line of printable characters")
+    return value
