@@ -1,4 +1,4 @@
-"""Stories that are told twice: on the test cluster, and in memory."""
+"""Moves that are made twice: on the test cluster, and on a simulated one."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ PLURALS = {
     "StatefulSet": "statefulsets",
     "Pod": "pods",
 }
-IN_THE_MIDDLE = ("scale down", "roll out", "pause", "delete migration", "delete pod")
-"""What happens while the new pod is being started."""
+EVENTS_DURING_MOVE = ("scale down", "roll out", "pause", "delete migration", "delete pod")
+"""Events that happen while the new pod starts."""
 
 
 @dataclass(frozen=True)
 class MoveCase:
-    """What a seed stands for."""
+    """The workload, its budgets, the move, and an event."""
 
     seed: int
     kind: str
@@ -40,22 +40,22 @@ class MoveCase:
 
     @property
     def evicts(self) -> bool:
-        """Whether the old pod goes first, so that the scheduler chooses for its replacement."""
+        """Whether the old pod is evicted, so that the scheduler places its replacement."""
         return self.mode == "Evict" or self.kind == "StatefulSet"
 
 
 def move_case(seed: int) -> MoveCase:
-    """Every seed is another story, and twenty in a row have some of everything."""
+    """The case of a seed; twenty in a row have some of everything."""
     chance = Random(f"plot {seed}")
-    turn, number = divmod(seed, 6)
+    group, number = divmod(seed, 6)
     kind = ("Deployment", *PLURALS)[number]
     events = ["none", "small target", "cordoned target", "never ready"]
     if kind == "Deployment":
-        turn = 2 * turn + number
-        events = ["none", *IN_THE_MIDDLE, "small target", "never ready"]
+        group = 2 * group + number
+        events = ["none", *EVENTS_DURING_MOVE, "small target", "never ready"]
     elif kind == "StatefulSet":
         events = ["none", "paused"]
-    event = events[turn % len(events)]
+    event = events[group % len(events)]
     mode = "Auto"
     if kind not in ("Pod", "StatefulSet"):
         mode = chance.choice(
@@ -70,163 +70,161 @@ def move_case(seed: int) -> MoveCase:
     return MoveCase(seed, kind, replicas, budgets, mode, event)
 
 
-def workload(plot: MoveCase, namespace: str) -> Json:
-    """What is moved: it stays on the story's own nodes."""
+def workload(case: MoveCase, namespace: str) -> Json:
+    """The workload that is moved; a node selector keeps it on the nodes of its case."""
     key = f"{namespace}/{APP}"
     here: dict[str, Any] = {"nodeSelector": {"rescheduler-test": namespace}}
     labels = {"app": APP, "part": "front"}
-    match plot.kind:
+    match case.kind:
         case "Deployment":
-            return deployment(key, plot.replicas, "100m", template=here)
+            return deployment(key, case.replicas, "100m", template=here)
         case "StatefulSet":
-            return statefulset(key, plot.replicas, "100m", template=here)
+            return statefulset(key, case.replicas, "100m", template=here)
         case "Pod":
             made = pod(key, cpu="100m", labels={"app": APP}, **here)
             del made["status"]
             return made
-    made = replicaset(key, plot.replicas, "100m", labels=labels, template=here)
-    if plot.kind == "ReplicationController":
-        made |= {"apiVersion": "v1", "kind": plot.kind}
+    made = replicaset(key, case.replicas, "100m", labels=labels, template=here)
+    if case.kind == "ReplicationController":
+        made |= {"apiVersion": "v1", "kind": case.kind}
         made["spec"]["selector"] = labels
     return made
 
 
-def budgets_of(plot: MoveCase, namespace: str) -> list[Json]:
-    """What protects it."""
+def budgets_of(case: MoveCase, namespace: str) -> list[Json]:
+    """The budgets of the workload."""
     key = f"{namespace}/{APP}"
     second = budget(f"{key}-too", max_unavailable=1, selector={"app": APP})
     return {
         "none": [],
-        "all": [budget(key, min_available=plot.replicas)],
+        "all": [budget(key, min_available=case.replicas)],
         "one may be missing": [budget(key, max_unavailable=1)],
         "two": [budget(key, max_unavailable=1), second],
-    }[plot.budgets]
+    }[case.budgets]
 
 
 @dataclass
 class CaseOutcome:
-    """What is compared."""
+    """What is compared between the real and the simulated cluster."""
 
     steps: list[str]
     status: dict[str, Any]
     places: dict[str, int]
-    """How many pods serve on each node."""
+    """How many Ready pods are on each node."""
     leftovers: list[str]
 
 
 class CaseRun:
-    """Tells one plot on one stage."""
+    """Runs one case on one cluster."""
 
-    def __init__(self, plot: MoveCase, stage: ClusterForCase) -> None:
-        self.plot = plot
-        self.stage = stage
+    def __init__(self, case: MoveCase, cluster: ClusterForCase) -> None:
+        self.case = case
+        self.cluster = cluster
 
-    async def steps(self) -> None:
-        """From the first pod to the end of the migration."""
+    async def run(self) -> None:
+        """From the creation of the workload to the end of the migration."""
         await self.set_up()
-        await self.ask()
-        if self.plot.event in IN_THE_MIDDLE:
-            await self.wait_until_under_way()
-            self.interfere()
-        await self.stage.until(self.is_over, f"over: {self.plot} {self.migration()}")
-        await self.stage.until(self.is_at_rest, f"at rest: {self.plot} {self.leftovers()}")
+        await self.request_move()
+        if self.case.event in EVENTS_DURING_MOVE:
+            await self.wait_until_in_progress()
+            self.cause_event()
+        await self.cluster.until(self.is_finished, f"finished: {self.case} {self.migration()}")
+        await self.cluster.until(self.is_at_rest, f"at rest: {self.case} {self.leftovers()}")
 
     async def set_up(self) -> None:
         """All pods are Ready on the first node; then there is a second one."""
-        plot, stage = self.plot, self.stage
-        await stage.add_node("first")
-        await stage.put(workload(plot, stage.namespace))
-        await stage.until(lambda: self.ready() == plot.replicas, "pods are Ready")
-        # Of two budgets only one hears of pods; but each counts them when it is made.
-        await stage.put(*budgets_of(plot, stage.namespace))
-        await stage.until(self.are_counted, "budgets have been counted")
-        hangs = plot.event in (*IN_THE_MIDDLE, "never ready")
-        small = plot.event == "small target"
-        await stage.add_node("second", works=not hangs, cpu="50m" if small else "8")
-        if plot.event == "cordoned target":
-            patch_node(stage, "second", unschedulable=True)
-        if plot.evicts:
-            # The replacement has only one place to go.
-            patch_node(stage, "first", unschedulable=True)
+        case, cluster = self.case, self.cluster
+        await cluster.add_node("first")
+        await cluster.put(workload(case, cluster.namespace))
+        await cluster.until(lambda: self.ready() == case.replicas, "pods are Ready")
+        # Of two budgets only one follows the pods; but both count them when they are created.
+        await cluster.put(*budgets_of(case, cluster.namespace))
+        await cluster.until(self.are_counted, "budgets have been counted")
+        hangs = case.event in (*EVENTS_DURING_MOVE, "never ready")
+        small = case.event == "small target"
+        await cluster.add_node("second", works=not hangs, cpu="50m" if small else "8")
+        if case.event == "cordoned target":
+            patch_node(cluster, "second", unschedulable=True)
+        if case.evicts:
+            # The replacement can run on one node only.
+            patch_node(cluster, "first", unschedulable=True)
 
-    async def ask(self) -> None:
-        """The move: of the pod whose name comes first."""
-        chosen = min(self.stage.pods(APP), key=lambda each: each["metadata"]["name"])
+    async def request_move(self) -> None:
+        """Request a move of the pod whose name comes first."""
+        chosen = min(self.cluster.pods(APP), key=lambda each: each["metadata"]["name"])
         spec: Json = {
             "pod": {"name": chosen["metadata"]["name"], "uid": chosen["metadata"]["uid"]},
-            "targetNode": self.stage.node("second"),
-            "mode": self.plot.mode,
+            "targetNode": self.cluster.node("second"),
+            "mode": self.case.mode,
         }
-        if self.plot.event == "never ready":
+        if self.case.event == "never ready":
             spec["timeoutSeconds"] = 6
-        if self.plot.event == "paused":
+        if self.case.event == "paused":
             spec["paused"] = True
         body = {
             "apiVersion": "rescheduler.dev/v1alpha1",
             "kind": "Migration",
-            "metadata": {"name": "move", "namespace": self.stage.namespace},
+            "metadata": {"name": "move", "namespace": self.cluster.namespace},
             "spec": spec,
         }
         self.moved = chosen["metadata"]
-        self.stage.create_migration(body)
+        self.cluster.create_migration(body)
 
-    async def wait_until_under_way(self) -> None:
-        await self.stage.until(
-            lambda: (self.migration() or {"status": {}})["status"].get("newPod"), "under way"
+    async def wait_until_in_progress(self) -> None:
+        await self.cluster.until(
+            lambda: (self.migration() or {"status": {}})["status"].get("newPod"), "in progress"
         )
 
-    def interfere(self) -> None:
-        """What people do in the middle."""
-        stage, plural = self.stage, PLURALS[self.plot.kind]
-        match self.plot.event:
+    def cause_event(self) -> None:
+        """Change something while the new pod starts."""
+        cluster, plural = self.cluster, PLURALS[self.case.kind]
+        match self.case.event:
             case "scale down":
-                stage.patch(plural, APP, {"spec": {"replicas": 1}})
+                cluster.patch(plural, APP, {"spec": {"replicas": 1}})
             case "roll out":
                 template = {"metadata": {"annotations": {"version": "2"}}}
-                stage.patch(plural, APP, {"spec": {"template": template}})
+                cluster.patch(plural, APP, {"spec": {"template": template}})
             case "pause":
-                stage.patch("migrations", "move", {"spec": {"paused": True}})
+                cluster.patch("migrations", "move", {"spec": {"paused": True}})
             case "delete migration":
-                stage.delete("migrations", "move")
+                cluster.delete("migrations", "move")
             case "delete pod":
-                stage.delete("pods", self.moved["name"])
+                cluster.delete("pods", self.moved["name"])
 
-    # ------------------------------------------------------------ questions
+    # ------------------------------------------------------------ state
 
     def migration(self) -> Json | None:
-        return self.stage.migration("move")
+        return self.cluster.migration("move")
 
     def ready(self) -> int:
-        return sum(map(is_ready, self.stage.pods(APP)))
+        return sum(map(is_ready, self.cluster.pods(APP)))
 
     def are_counted(self) -> bool:
-        budgets = self.stage.owned("poddisruptionbudgets")
+        budgets = self.cluster.owned("poddisruptionbudgets")
         counts = [each.get("status", {}).get("currentHealthy") for each in budgets]
-        return counts == [self.plot.replicas] * len(budgets_of(self.plot, ""))
+        return counts == [self.case.replicas] * len(budgets_of(self.case, ""))
 
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         found = self.migration()
         if found is None:
             return True
-        if self.plot.event in ("pause", "paused"):
+        if self.case.event in ("pause", "paused"):
             status = found["status"]
             return bool(status.get("message") == "paused" and "step" not in status)
         return found["status"]["phase"] in FINISHED
 
     def is_at_rest(self) -> bool:
         # On a node that does not work, pods that were deleted stay.
-        pods = [
-            each for each in self.stage.pods(APP) if "deletionTimestamp" not in each["metadata"]
-        ]
-        wanted = 1 if self.plot.event == "scale down" else self.plot.replicas
+        pods = [pod for pod in self.cluster.pods(APP) if "deletionTimestamp" not in pod["metadata"]]
+        wanted = 1 if self.case.event == "scale down" else self.case.replicas
         # After a rollout or a deletion, pods may be on the node that starts none.
-        may_hang = self.plot.event in ("roll out", "delete pod")
+        may_hang = self.case.event in ("roll out", "delete pod")
         are_well = len(pods) == wanted and all(map(is_ready, pods))
         return (are_well or may_hang) and not self.leftovers()
 
     def leftovers(self) -> list[str]:
         found = []
-        for each in self.stage.pods(APP):
+        for each in self.cluster.pods(APP):
             metadata = each["metadata"]
             if "deletionTimestamp" in metadata:
                 continue
@@ -234,36 +232,36 @@ class CaseRun:
                 found.append(f"mark on {metadata['name']}")
             if metadata.get("annotations", {}).get(COST) == "-2147483647":
                 found.append(f"cost of {metadata['name']}")
-        for each in self.stage.owned("poddisruptionbudgets"):
+        for each in self.cluster.owned("poddisruptionbudgets"):
             if ID in each["metadata"].get("labels", {}):
                 found.append(f"budget {each['metadata']['name']}")
         return found
 
-    def ending(self, steps: list[str]) -> CaseOutcome:
-        """What became of it."""
+    def outcome(self, steps: list[str]) -> CaseOutcome:
+        """The outcome, given the recorded steps."""
         found = self.migration()
         status = found["status"] if found is not None else {}
-        told = ("phase", "outcome", "mode", "attempts", "failures")
+        compared = ("phase", "outcome", "mode", "attempts", "failures")
         places = Counter(
-            node_of(each).removeprefix(f"{self.stage.namespace}-")
-            for each in self.stage.pods(APP)
+            node_of(each).removeprefix(f"{self.cluster.namespace}-")
+            for each in self.cluster.pods(APP)
             if is_ready(each)
         )
-        if self.plot.event in ("roll out", "delete pod"):
+        if self.case.event in ("roll out", "delete pod"):
             # New pods may go to either node, and on one of them never get Ready.
             places = Counter()
-        if self.plot.event in ("scale down", "roll out"):
+        if self.case.event in ("scale down", "roll out"):
             # The workload's own controller may take the old pod away before it is put back: of
             # equal pods those go whose random uid comes first, and a rollout is as quick as we are.
             steps = [step for step in steps if step != "restore-old"]
         return CaseOutcome(
-            steps, {name: status.get(name) for name in told}, dict(places), self.leftovers()
+            steps, {name: status.get(name) for name in compared}, dict(places), self.leftovers()
         )
 
 
-def patch_node(stage: ClusterForCase, name: str, **spec: Any) -> None:
+def patch_node(cluster: ClusterForCase, name: str, **spec: Any) -> None:
     """Change a node."""
-    if isinstance(stage, SimulatedClusterForCase):
-        stage.cluster.patch("Node", stage.node(name), {"spec": spec})
-    elif isinstance(stage, RealClusterForCase):
-        stage.corner.outside.patch(f"/api/v1/nodes/{stage.node(name)}", {"spec": spec})
+    if isinstance(cluster, SimulatedClusterForCase):
+        cluster.simulated.patch("Node", cluster.node(name), {"spec": spec})
+    elif isinstance(cluster, RealClusterForCase):
+        cluster.corner.outside.patch(f"/api/v1/nodes/{cluster.node(name)}", {"spec": spec})

@@ -1,6 +1,7 @@
-"""Random stories: a small cluster, people who change things, and moves that are asked for.
+"""Random scenarios: a small cluster, operators who change things, and requested moves.
 
-A story is made from its seed alone. `told` runs it, with faults, until it has come to rest.
+A scenario follows from its seed alone. `violations_in` runs it, with faults, until nothing is in
+progress any more.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ from tests.simulation.invariants import Invariants
 START = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
 NAMESPACE = "shop"
 TIMINGS = Timings(ready=RandomSeconds(6.0, 0.6), stop=RandomSeconds(2.0, 0.9))
-STORY_SECONDS = 240.0
+CHANGES_SECONDS = 240.0
 # Longer than all retries, timeouts and back-offs together.
 REST_SECONDS = 1500.0
 KINDS = ("Deployment", "Deployment", "Deployment", "ReplicaSet", "ReplicationController")
@@ -43,7 +44,7 @@ KINDS = ("Deployment", "Deployment", "Deployment", "ReplicaSet", "ReplicationCon
 
 @dataclass
 class RandomScenario:
-    """What a seed stands for."""
+    """The cluster, policy and faults of a seed."""
 
     seed: int
     with_faults: bool = True
@@ -61,7 +62,7 @@ class RandomScenario:
         self.nodes = [f"node-{number}" for number in range(chance.randint(3, 5))]
         for name in self.nodes:
             yield node(name, cpu=chance.choice(("8", "16")), zone=chance.choice("ab"))
-        # A target that is too small for most.
+        # A target that is too small for most pods.
         self.nodes.append("small")
         yield node("small", cpu="350m", zone="a")
         for number in range(chance.randint(2, 4)):
@@ -123,7 +124,7 @@ class RandomScenario:
             max_retries=2,
             deployment_coordination=chance.random() < 0.3,
         )
-        # These stories are about how moves are carried out; few are planned.
+        # Moves are requested by operators; only some scenarios plan moves as well.
         plans = chance.random() < 0.2
         return Policy(
             migration=options,
@@ -153,22 +154,22 @@ class RandomScenario:
 
 
 class Operators:
-    """Tells a story in a cluster."""
+    """Operators who change the cluster at random."""
 
     def __init__(
-        self, story: RandomScenario, cluster: SimulatedCluster, promises: Invariants
+        self, scenario: RandomScenario, cluster: SimulatedCluster, invariants: Invariants
     ) -> None:
-        self.story = story
-        self.chance = story.chance
+        self.scenario = scenario
+        self.chance = scenario.chance
         self.cluster = cluster
-        self.promises = promises
-        self.asked = 0
+        self.invariants = invariants
+        self.requested = 0
 
-    async def people(self) -> None:
-        """Somebody does something every few seconds."""
-        ends = self.cluster.clock.seconds() + STORY_SECONDS
-        deeds: list[tuple[float, Callable[[], None]]] = [
-            (10, self.ask_for_move),
+    async def run(self) -> None:
+        """A random change every few seconds; at the end, everything is repaired."""
+        ends = self.cluster.clock.seconds() + CHANGES_SECONDS
+        changes: list[tuple[float, Callable[[], None]]] = [
+            (10, self.request_move),
             (1.0, self.scale),
             (0.7, self.roll_out),
             (0.5, self.delete_pod),
@@ -177,41 +178,41 @@ class Operators:
             (0.7, self.delete_migration),
             (0.5, self.cordon),
             (0.3, self.fail_node),
-            (0.3, self.make_slow),
+            (0.3, self.slow_down_start),
         ]
-        weights = [weight for weight, _ in deeds]
+        weights = [weight for weight, _ in changes]
         while self.cluster.clock.seconds() < ends:
             await asyncio.sleep(self.chance.uniform(0.5, 8.0))
-            ((_, deed),) = self.chance.choices(deeds, weights)
+            ((_, change),) = self.chance.choices(changes, weights)
             with suppress(ApiError):
-                deed()
-        self.mend()
+                change()
+        self.repair()
 
     def pods(self) -> list[Json]:
-        return [each for each in self.cluster.list("Pod").values() if is_active(each)]
+        return [pod for pod in self.cluster.list("Pod").values() if is_active(pod)]
 
     def migrations(self) -> list[str]:
         return list(self.cluster.list("Migration"))
 
     def some_app(self) -> tuple[str, str]:
-        name = self.chance.choice([*self.story.apps])
-        return self.story.apps[name], name
+        name = self.chance.choice([*self.scenario.apps])
+        return self.scenario.apps[name], name
 
-    # ------------------------------------------------------------ what people do
+    # ------------------------------------------------------------ changes
 
-    def ask_for_move(self) -> None:
+    def request_move(self) -> None:
         pods = self.pods()
-        if not pods or self.asked > 25:
+        if not pods or self.requested > 25:
             return
         chosen = self.chance.choice(pods)
-        self.asked += 1
-        targets = [*self.story.nodes, "nowhere"] if self.asked == 7 else self.story.nodes
+        self.requested += 1
+        targets = [*self.scenario.nodes, "nowhere"] if self.requested == 7 else self.scenario.nodes
         body = migration_body(
             f"{NAMESPACE}/{chosen['metadata']['name']}",
             chosen["metadata"]["uid"],
             self.chance.choice(targets),
             strategy=self.chance.choice(("", "LoadBalancing")),
-            again=str(self.asked),
+            again=str(self.requested),
         )
         mode = self.chance.choice(("Auto", "Auto", "Auto", "Handoff", "Evict"))
         body["spec"]["mode"] = mode
@@ -229,10 +230,10 @@ class Operators:
         self.change_template({"version": str(self.chance.random())})
 
     def delete_pod(self) -> None:
-        owned = [each for each in self.pods() if controller_of(each) is not None]
+        owned = [pod for pod in self.pods() if controller_of(pod) is not None]
         if owned:
             chosen = self.chance.choice(owned)
-            self.promises.excuse(labels_of(chosen).get("app", ""))
+            self.invariants.exempt(labels_of(chosen).get("app", ""))
             self.cluster.delete("Pod", f"{NAMESPACE}/{chosen['metadata']['name']}")
 
     def pause(self) -> None:
@@ -248,15 +249,15 @@ class Operators:
             self.cluster.delete("Migration", self.chance.choice(found))
 
     def cordon(self) -> None:
-        name = self.chance.choice(self.story.nodes)
+        name = self.chance.choice(self.scenario.nodes)
         is_cordoned = self.cluster.list("Node")[name]["spec"].get("unschedulable")
         self.cluster.patch("Node", name, {"spec": {"unschedulable": not is_cordoned}})
 
     def fail_node(self) -> None:
-        name = self.chance.choice(self.story.nodes)
-        for each in self.pods():
-            if each["spec"].get("nodeName") == name:
-                self.promises.excuse(labels_of(each).get("app", ""))
+        name = self.chance.choice(self.scenario.nodes)
+        for running in self.pods():
+            if running["spec"].get("nodeName") == name:
+                self.invariants.exempt(labels_of(running).get("app", ""))
         self.set_ready(name, "Unknown")
 
     def set_ready(self, name: str, state: str) -> None:
@@ -265,65 +266,69 @@ class Operators:
         status = with_conditions(found["status"], [condition("Ready", state, now)])
         self.cluster.patch("Node", name, {"status": status}, status=True)
 
-    def make_slow(self) -> None:
+    def slow_down_start(self) -> None:
         """The next pods of an application take long to start."""
         self.change_template({STARTS_IN_SECONDS: self.chance.choice(("15", "40"))})
 
-    def change_template(self, notes: Json) -> None:
+    def change_template(self, annotations: Json) -> None:
         kind, name = self.some_app()
         if kind != "Deployment":
             return
-        template = {"metadata": {"annotations": notes}}
+        template = {"metadata": {"annotations": annotations}}
         changed = self.cluster.patch(kind, f"{NAMESPACE}/{name}", {"spec": {"template": template}})
         if changed["spec"]["strategy"]["type"] == "Recreate":
-            self.promises.excuse(name)
+            self.invariants.exempt(name)
 
-    def mend(self) -> None:
-        """In the end everything is well, and nothing is on hold."""
-        for name in self.story.nodes:
+    def repair(self) -> None:
+        """All nodes are Ready and open, and no migration is paused."""
+        for name in self.scenario.nodes:
             self.set_ready(name, "True")
             self.cluster.patch("Node", name, {"spec": {"unschedulable": None}})
         self.resume()
 
 
 async def run_with_crashes(
-    story: RandomScenario, cluster: SimulatedCluster, promises: Invariants
+    scenario: RandomScenario, cluster: SimulatedCluster, invariants: Invariants
 ) -> None:
-    """Let the controller run, die and be started again while the story is told."""
-    chance = Random(f"faults {story.seed}")
-    telling = asyncio.create_task(Operators(story, cluster, promises).people())
-    policy, rates = story.policy(), story.rates()
-    promises.options = policy.migration_options()
-    while not telling.done():
-        dies_at = chance.randint(5, 400) if story.with_faults else None
-        server = FaultyApiServer(cluster.server, chance, rates, dies_at)
-        promises.servers.append(server)
-        await run_until_crash(server, policy, cluster, chance, telling)
+    """Run the controller and restart it after each crash, while operators make changes."""
+    chance = Random(f"faults {scenario.seed}")
+    operating = asyncio.create_task(Operators(scenario, cluster, invariants).run())
+    policy, rates = scenario.policy(), scenario.rates()
+    invariants.options = policy.migration_options()
+    while not operating.done():
+        crashes_at = chance.randint(5, 400) if scenario.with_faults else None
+        server = FaultyApiServer(cluster.server, chance, rates, crashes_at)
+        invariants.servers.append(server)
+        await run_until_crash(server, policy, cluster, chance, operating)
         await asyncio.sleep(chance.uniform(0.1, 20.0))
-    telling.result()
+    operating.result()
     await run_to_rest(
         FaultyApiServer(cluster.server, chance, FaultRates()), policy, cluster, chance
     )
 
 
 async def run_until_crash(
-    server: FaultyApiServer, policy: Policy, cluster: SimulatedCluster, chance: Random, telling: Any
+    server: FaultyApiServer,
+    policy: Policy,
+    cluster: SimulatedCluster,
+    chance: Random,
+    operating: Any,
 ) -> None:
-    """A process, until it dies or the story is over."""
+    """One process, until it crashes or the operators are done."""
     program = Program(server, policy, clock=cluster.clock, chance=chance)
     running = asyncio.create_task(program.run())
-    dying = asyncio.create_task(server.died.wait())
-    await asyncio.wait({running, dying, telling}, return_when=asyncio.FIRST_COMPLETED)
-    server.died.set()
-    for task in (running, dying):
+    crashing = asyncio.create_task(server.crashed.wait())
+    await asyncio.wait({running, crashing, operating}, return_when=asyncio.FIRST_COMPLETED)
+    server.crashed.set()
+    for task in (running, crashing):
         task.cancel()
-    await asyncio.gather(running, dying, return_exceptions=True)
+    await asyncio.gather(running, crashing, return_exceptions=True)
 
 
 async def run_to_rest(
     server: FaultyApiServer, policy: Policy, cluster: SimulatedCluster, chance: Random
 ) -> None:
-    """A process that nothing happens to any more, for long enough to finish everything."""
+    """One process without faults, for long enough to finish all moves."""
     program = Program(server, policy, clock=cluster.clock, chance=chance)
     running = asyncio.create_task(program.run())
     await asyncio.sleep(REST_SECONDS)
@@ -332,19 +337,21 @@ async def run_to_rest(
     await running
 
 
-def violations_in(story: RandomScenario) -> list[str]:
-    """Tell a story from beginning to end; the promises that were broken on the way."""
+def violations_in(scenario: RandomScenario) -> list[str]:
+    """Run a scenario to its end; returns the violated invariants."""
 
-    async def steps(clock: Any) -> list[str]:
-        cluster = SimulatedCluster(story.objects(), seed=story.seed, start=START, timings=TIMINGS)
-        promises = Invariants(cluster, story.apps)
+    async def run(clock: Any) -> list[str]:
+        cluster = SimulatedCluster(
+            scenario.objects(), seed=scenario.seed, start=START, timings=TIMINGS
+        )
+        invariants = Invariants(cluster, scenario.apps)
         await cluster.start()
         await asyncio.sleep(60)
-        promises.begin()
-        await run_with_crashes(story, cluster, promises)
+        invariants.begin()
+        await run_with_crashes(scenario, cluster, invariants)
         await asyncio.sleep(60)
-        promises.end()
+        invariants.end()
         await cluster.stop()
-        return promises.broken
+        return invariants.violations
 
-    return run_simulated(steps, START)
+    return run_simulated(run, START)

@@ -1,4 +1,4 @@
-"""Two stages for the same story: the test cluster, and the cluster in memory."""
+"""The same interface to the test cluster and to a simulated one, for running a case on both."""
 
 import asyncio
 from collections import defaultdict
@@ -29,28 +29,28 @@ KINDS = {
     "migrations": "Migration",
 }
 OPTIONS = replace(QUICK_OPTIONS, max_in_flight=100, max_retries=1, bare_pods=True)
-"""Nothing waits for a place, and what fails is soon given up."""
+"""No move waits for a slot, and there is one retry."""
 
 
 class StepRecorder:
-    """What was written for each migration, in order."""
+    """The writes for each migration, in order."""
 
     def __init__(self) -> None:
         self.of: defaultdict[str, list[str]] = defaultdict(list)
 
     def reached(self, point: str, migration: str) -> None:
         """For a controller to steps how far it is."""
-        moment, _, action = point.partition("-")
+        when, _, action = point.partition("-")
         steps = self.of[migration]
-        if moment != "after" or action in ("message", "forget"):
+        if when != "after" or action in ("message", "forget"):
             return
-        # Each step is safe to be done twice, and is until a watch has shown what came of it.
+        # A step may be repeated until the watch has shown its result.
         if not steps or steps[-1] != action:
             steps.append(action)
 
 
 class ClusterForCase(Protocol):
-    """Where a story is told."""
+    """A cluster, or a part of one, in which a case runs."""
 
     namespace: str
 
@@ -80,7 +80,7 @@ class ClusterForCase(Protocol):
 
 
 class RealClusterForCase:
-    """A corner of the test cluster."""
+    """A namespace and nodes of the test cluster."""
 
     def __init__(self, corner: Corner) -> None:
         self.corner = corner
@@ -127,10 +127,10 @@ class RealClusterForCase:
 
 
 class SimulatedClusterForCase:
-    """A cluster of its own."""
+    """A simulated cluster of its own."""
 
     def __init__(self, cluster: SimulatedCluster, namespace: str) -> None:
-        self.cluster = cluster
+        self.simulated = cluster
         self.namespace = namespace
 
     def node(self, name: str) -> str:
@@ -138,46 +138,46 @@ class SimulatedClusterForCase:
 
     async def add_node(self, name: str, *, works: bool = True, cpu: str = "8") -> None:
         labels = {"rescheduler-test": self.namespace}
-        self.cluster.create(node(self.node(name), cpu=cpu, labels=labels))
+        self.simulated.create(node(self.node(name), cpu=cpu, labels=labels))
         if not works:
-            self.cluster.hang_node(self.node(name))
+            self.simulated.hang_node(self.node(name))
 
     async def put(self, *objects: Json) -> None:
-        for each in objects:
-            self.cluster.create(each)
+        for value in objects:
+            self.simulated.create(value)
 
     def patch(self, plural: str, name: str, body: Json) -> None:
-        self.cluster.patch(KINDS[plural], f"{self.namespace}/{name}", body)
+        self.simulated.patch(KINDS[plural], f"{self.namespace}/{name}", body)
 
     def delete(self, plural: str, name: str) -> None:
-        self.cluster.delete(KINDS[plural], f"{self.namespace}/{name}")
+        self.simulated.delete(KINDS[plural], f"{self.namespace}/{name}")
 
     def pods(self, app: str) -> list[Json]:
         return [pod for pod in self.owned("pods") if labels_of(pod).get("app") == app]
 
     def create_migration(self, body: Json) -> None:
-        self.cluster.create(body)
+        self.simulated.create(body)
 
     def migration(self, name: str) -> Json | None:
-        return self.cluster.get("Migration", f"{self.namespace}/{name}")
+        return self.simulated.get("Migration", f"{self.namespace}/{name}")
 
     def owned(self, plural: str) -> list[Json]:
         kind = KINDS.get(plural, "PodDisruptionBudget")
         return [
-            each
-            for each in self.cluster.list(kind).values()
-            if each["metadata"]["namespace"] == self.namespace
+            value
+            for value in self.simulated.list(kind).values()
+            if value["metadata"]["namespace"] == self.namespace
         ]
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
-        ends = self.cluster.clock.seconds() + 600
+        ends = self.simulated.clock.seconds() + 600
         while not condition():
-            assert self.cluster.clock.seconds() < ends, f"{self.namespace}: never {what}"
+            assert self.simulated.clock.seconds() < ends, f"{self.namespace}: never {what}"
             await asyncio.sleep(0.05)
 
 
-async def with_controller(server: ApiServer, steps: StepRecorder, live: Any, **clock: Any) -> None:
-    """Run a controller while something lives."""
+async def with_controller(server: ApiServer, steps: StepRecorder, work: Any, **clock: Any) -> None:
+    """Run a controller until `work` is done."""
     tables = ClusterTables()
     seconds = {"clock": clock["clock"].seconds} if clock else {}
     chance = Random(1)
@@ -190,7 +190,7 @@ async def with_controller(server: ApiServer, steps: StepRecorder, live: Any, **c
     running = asyncio.create_task(controller.run())
     try:
         await store.synced()
-        await live
+        await work
         if running.done():
             running.result()
     finally:
@@ -199,7 +199,7 @@ async def with_controller(server: ApiServer, steps: StepRecorder, live: Any, **c
         await store.stop()
 
 
-async def with_controller_on_real_cluster(corner: Corner, steps: StepRecorder, live: Any) -> None:
-    """The same on the test cluster."""
+async def with_controller_on_real_cluster(corner: Corner, steps: StepRecorder, work: Any) -> None:
+    """Run a controller on the test cluster until `work` is done."""
     async with client_for(corner.cluster) as client:
-        await with_controller(client, steps, live)
+        await with_controller(client, steps, work)

@@ -1,13 +1,11 @@
-"""What the tests of the cluster in memory share: worlds in a line, and short questions."""
+"""Runs test steps in a small simulated cluster, and helpers to look at its pods."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
-from rescheduler.simulation.cluster.controllers.scheduler_loop import Scheduler
 from rescheduler.simulation.cluster.json_objects import (
     Json,
     condition,
@@ -24,7 +22,7 @@ T = TypeVar("T")
 
 START = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
 EXACT = Timings(ready=RandomSeconds(5.0), stop=RandomSeconds(2.0), scheduling=RandomSeconds(0.1))
-"""Nothing is left to chance."""
+"""Durations without random deviation."""
 
 
 def in_simulated_cluster(
@@ -34,27 +32,24 @@ def in_simulated_cluster(
     timings: Timings = EXACT,
     seed: int = 1,
     settle: float = 60.0,
-    scheduler: Callable[[ClusterTables], Scheduler] | None = None,
 ) -> T:
-    """Tell something in a cluster that has had time to settle; with none, it stands still."""
+    """Run steps in a cluster that has settled; with `settle=0`, no controller runs."""
 
-    async def live(clock: SimulatedClock) -> T:
+    async def run(clock: SimulatedClock) -> T:
         everything = [namespace("shop"), *objects]
-        cluster = SimulatedCluster(
-            everything, seed=seed, start=START, timings=timings, scheduler=scheduler
-        )
+        cluster = SimulatedCluster(everything, seed=seed, start=START, timings=timings)
         if settle:
             await cluster.start()
             await asyncio.sleep(settle)
-        told = await steps(cluster)
+        result = await steps(cluster)
         await cluster.stop()
-        return told
+        return result
 
-    return run_simulated(live, START)
+    return run_simulated(run, START)
 
 
 def pods_of(cluster: SimulatedCluster, app: str) -> list[Json]:
-    """The pods of an application that are there to stay."""
+    """The active pods of an application."""
     return [
         pod
         for pod in cluster.list("Pod").values()
@@ -63,31 +58,31 @@ def pods_of(cluster: SimulatedCluster, app: str) -> list[Json]:
 
 
 def names_of(cluster: SimulatedCluster, app: str) -> set[str]:
-    """Their names."""
+    """The names of its active pods."""
     return {pod["metadata"]["name"] for pod in pods_of(cluster, app)}
 
 
 def ready_of(cluster: SimulatedCluster, app: str) -> int:
-    """How many of them serve."""
+    """How many of its active pods are Ready."""
     return sum(map(is_ready, pods_of(cluster, app)))
 
 
 def set_node_ready(cluster: SimulatedCluster, name: str, state: str) -> None:
-    """Let a node fail (`False`, `Unknown`) or come back (`True`)."""
+    """Let a node fail (`False`, `Unknown`) or recover (`True`)."""
     status = cluster.list("Node")[name]["status"]
     ready = condition("Ready", state, cluster.registry.now())
     cluster.patch("Node", name, {"status": with_conditions(status, [ready])}, status=True)
 
 
 class ReadyCountRange:
-    """The least and the greatest number of pods of an application that served, from now on."""
+    """The lowest and the highest number of Ready pods of an application, from now on."""
 
     def __init__(self, cluster: SimulatedCluster, app: str) -> None:
         self._cluster = cluster
         self._app = app
-        self.least = self.most = ready_of(cluster, app)
-        cluster.subscribe("Pod", self._look)
+        self.lowest = self.highest = ready_of(cluster, app)
+        cluster.subscribe("Pod", self._update)
 
-    def _look(self, old: Json | None, new: Json | None) -> None:
+    def _update(self, old: Json | None, new: Json | None) -> None:
         ready = ready_of(self._cluster, self._app)
-        self.least, self.most = min(self.least, ready), max(self.most, ready)
+        self.lowest, self.highest = min(self.lowest, ready), max(self.highest, ready)

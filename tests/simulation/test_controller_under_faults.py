@@ -1,4 +1,4 @@
-"""What random stories have found in the controller, each told on purpose."""
+"""Bugs of the controller that random scenarios have found, each with a test of its own."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -30,8 +30,8 @@ NODES = [node("a"), node("b")]
 def program(
     cluster: SimulatedCluster, server: Any = None, policy: Policy = ONE_AT_A_TIME
 ) -> "asyncio.Task[None]":
-    made = Program(server or cluster.server, policy, clock=cluster.clock, chance=Random(1))
-    return asyncio.create_task(made.run())
+    started = Program(server or cluster.server, policy, clock=cluster.clock, chance=Random(1))
+    return asyncio.create_task(started.run())
 
 
 async def ended(task: "asyncio.Task[None]") -> None:
@@ -40,7 +40,7 @@ async def ended(task: "asyncio.Task[None]") -> None:
 
 
 def move(cluster: SimulatedCluster, pod: Json) -> str:
-    """Ask for a pod to be moved to the other node; returns the Migration's key."""
+    """Request a move of a pod to the other node; returns the Migration's key."""
     target = "b" if pod["spec"]["nodeName"] == "a" else "a"
     body = migration_body(key_of(pod), pod["metadata"]["uid"], target)
     return key_of(cluster.create(body))
@@ -68,11 +68,11 @@ def test_after_a_restart_those_in_flight_count_before_any_other_starts() -> None
     async def steps(cluster: SimulatedCluster) -> None:
         last, *others = sorted(pods_of(cluster, "web"), key=key_of, reverse=True)
         first = program(cluster)
-        flying = move(cluster, last)
+        in_flight = move(cluster, last)
         await asyncio.sleep(1)
         await ended(first)
-        assert cluster.list("Migration")[flying]["status"]["phase"] == "InProgress"
-        # They come before it in every list.
+        assert cluster.list("Migration")[in_flight]["status"]["phase"] == "InProgress"
+        # In lists, these come before the one in flight.
         for each in others:
             move(cluster, each)
         seen = InFlight(cluster)
@@ -87,41 +87,35 @@ def test_after_a_restart_those_in_flight_count_before_any_other_starts() -> None
     in_simulated_cluster([*NODES, deployment("shop/web", 4)], steps)
 
 
-class Forgetful(FaultyApiServer):
-    """Loses the answer to the first start of a migration, and then cannot be read for a while."""
+class LosesFirstStart(FaultyApiServer):
+    """Loses the response to the first start of a migration, and then cannot be read for a while."""
 
     def __init__(self, server: Any, watch_lag: float) -> None:
         rates = FaultRates(longest_lag_seconds=watch_lag)
         super().__init__(server, Random(1), rates)
         self._lost = False
-        self._blind = 0
+        self._failing_reads = 0
 
     async def patch(
-        self,
-        path: str,
-        body: Any,
-        how: Patch = Patch.MERGE,
-        *,
-        dry_run: bool = False,
-        force: bool = False,
+        self, path: str, body: Any, how: Patch = Patch.MERGE, *, force: bool = False
     ) -> Answer:
-        answer = await super().patch(path, body, how, dry_run=dry_run, force=force)
+        answer = await super().patch(path, body, how, force=force)
         if path.endswith("/status") and not self._lost:
-            self._lost, self._blind = True, 3
-            raise OutcomeUnknown(f"PATCH {path}", "lost the answer")
+            self._lost, self._failing_reads = True, 3
+            raise OutcomeUnknown(f"PATCH {path}", "lost the response")
         return answer
 
     async def get(self, path: str, type: Any, query: dict[str, str] | None = None) -> Any:
-        if "migrations" in path and self._blind:
-            self._blind -= 1
+        if "migrations" in path and self._failing_reads:
+            self._failing_reads -= 1
             raise Unavailable(f"GET {path}", "503 Service Unavailable")
         return await super().get(path, type, query)
 
 
-def test_a_start_whose_answer_was_lost_keeps_its_place() -> None:
+def test_a_start_whose_response_was_lost_keeps_its_slot() -> None:
     async def steps(cluster: SimulatedCluster) -> None:
         seen = InFlight(cluster)
-        running = program(cluster, Forgetful(cluster.server, watch_lag=3.0))
+        running = program(cluster, LosesFirstStart(cluster.server, watch_lag=3.0))
         await asyncio.sleep(5)
         for each in pods_of(cluster, "web"):
             move(cluster, each)
@@ -135,8 +129,8 @@ def test_a_start_whose_answer_was_lost_keeps_its_place() -> None:
     in_simulated_cluster([*NODES, deployment("shop/web", 4)], steps)
 
 
-class Slow(FaultyApiServer):
-    """Its watches of pods are seconds behind; all else is told at once."""
+class LaggingPodWatches(FaultyApiServer):
+    """Its watches of pods lag by three seconds."""
 
     async def watch(
         self, kind: Kind[Any], resource_version: str, timeout_seconds: int
@@ -158,7 +152,7 @@ def recreated(interfere: Callable[[SimulatedCluster, str], None]) -> None:
 
     async def steps(cluster: SimulatedCluster) -> None:
         original = cluster.list("Pod")["shop/alone"]
-        running = program(cluster, Slow(cluster.server, Random(1), FaultRates()))
+        running = program(cluster, LaggingPodWatches(cluster.server, Random(1), FaultRates()))
         await asyncio.sleep(10)
         name = move(cluster, original)
 

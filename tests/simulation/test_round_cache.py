@@ -1,4 +1,4 @@
-"""Rounds that are told again instead of made again are what they would have been."""
+"""A cached round is what a new round would have been."""
 
 import asyncio
 from random import Random
@@ -24,29 +24,29 @@ UNEVEN = [
 ]
 
 
-async def rounds_of(cluster: SimulatedCluster, deeds: dict[int, Any]) -> list[tuple[Any, ...]]:
-    """What every round of twenty minutes found, while things happen at some of them."""
+async def rounds_of(cluster: SimulatedCluster, changes: dict[int, Any]) -> list[tuple[Any, ...]]:
+    """The rounds of twenty minutes, with changes of the cluster in some minutes."""
     policy = Policy()
     program = Program(cluster.server, policy, clock=cluster.clock, chance=Random(1))
-    made: list[tuple[Any, ...]] = []
+    rounds: list[tuple[Any, ...]] = []
 
-    def note(each: Round) -> None:
-        plan = each.plan
-        asked = tuple((move.pod, move.target) for move in each.asked_for)
-        made.append((cluster.clock.seconds(), plan.summary, asked, plan.before, plan.overloaded))
+    def record(round: Round) -> None:
+        plan = round.plan
+        asked = tuple((move.pod, move.target) for move in round.asked_for)
+        rounds.append((cluster.clock.seconds(), plan.summary, asked, plan.before, plan.overloaded))
 
-    program.rounds.subscribe(note)
+    program.rounds.subscribe(record)
     running = asyncio.create_task(program.run())
     for minute in range(20):
-        if minute in deeds:
-            deeds[minute](cluster)
+        if minute in changes:
+            changes[minute](cluster)
         await asyncio.sleep(60)
     program.stop()
     await running
-    return made
+    return rounds
 
 
-DEEDS = {
+CHANGES = {
     3: lambda cluster: cluster.patch("Deployment", "shop/web", {"spec": {"replicas": 9}}),
     6: lambda cluster: cluster.create(node("c", cpu="4")),
     9: lambda cluster: cluster.patch("Node", "a", {"metadata": {"labels": {MAINTENANCE: "true"}}}),
@@ -54,30 +54,32 @@ DEEDS = {
 }
 
 
-def told(skips: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[list[tuple[Any, ...]], int]:
-    skipped = [0]
+def rounds_and_hits(
+    uses_cache: bool, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[tuple[Any, ...]], int]:
+    hits = [0]
     again = RoundCache.again
 
     def counted(self: RoundCache[Any], policy: Policy, now: Any) -> Any:
-        found = again(self, policy, now) if skips else None
-        skipped[0] += found is not None
+        found = again(self, policy, now) if uses_cache else None
+        hits[0] += found is not None
         return found
 
     monkeypatch.setattr(RoundCache, "again", counted)
-    made = in_simulated_cluster(UNEVEN, lambda cluster: rounds_of(cluster, DEEDS))
+    rounds = in_simulated_cluster(UNEVEN, lambda cluster: rounds_of(cluster, CHANGES))
     monkeypatch.undo()
-    return made, skipped[0]
+    return rounds, hits[0]
 
 
-def test_rounds_find_the_same_whether_they_rest_or_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    planned, none = told(False, monkeypatch)
-    rested, skipped = told(True, monkeypatch)
-    assert rested == planned
+def test_rounds_find_the_same_with_and_without_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned, none = rounds_and_hits(False, monkeypatch)
+    cached, hits = rounds_and_hits(True, monkeypatch)
+    assert cached == planned
     assert none == 0
-    assert skipped > len(rested) / 4
+    assert hits > len(cached) / 4
 
 
-def test_a_round_is_made_again_when_a_pod_has_become_old_enough(
+def test_a_round_plans_again_when_a_pod_has_become_old_enough(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[float] = []

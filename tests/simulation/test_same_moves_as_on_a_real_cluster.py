@@ -1,4 +1,4 @@
-"""The same stories on the test cluster and in memory: they end the same, step by step."""
+"""The same moves on the test cluster and on a simulated one, compared step by step."""
 
 import asyncio
 from collections.abc import Iterator
@@ -27,36 +27,36 @@ from tests.simulation.simulated_clusters import EXACT, START
 SEEDS = range(20)
 
 
-def told_in_memory(seed: int) -> CaseOutcome:
-    async def live(clock: SimulatedClock) -> CaseOutcome:
+def outcome_on_simulated_cluster(seed: int) -> CaseOutcome:
+    async def run(clock: SimulatedClock) -> CaseOutcome:
         cluster = SimulatedCluster(
             [namespace_object("memory")], seed=seed, start=START, timings=EXACT
         )
         await cluster.start()
         steps = StepRecorder()
-        telling = CaseRun(move_case(seed), SimulatedClusterForCase(cluster, "memory"))
-        await with_controller(cluster.server, steps, telling.steps(), clock=cluster.clock)
+        case_run = CaseRun(move_case(seed), SimulatedClusterForCase(cluster, "memory"))
+        await with_controller(cluster.server, steps, case_run.run(), clock=cluster.clock)
         await cluster.stop()
-        return telling.ending(steps.of["memory/move"])
+        return case_run.outcome(steps.of["memory/move"])
 
-    return run_simulated(live, START)
+    return run_simulated(run, START)
 
 
-async def told_for_real(corners: list[Corner]) -> list[CaseOutcome]:
-    """All stories at the same time, with one controller."""
+async def outcomes_on_real_cluster(corners: list[Corner]) -> list[CaseOutcome]:
+    """All cases at the same time, with one controller."""
     steps = StepRecorder()
-    tellings = [
+    case_runs = [
         CaseRun(move_case(seed), RealClusterForCase(corner))
         for seed, corner in zip(SEEDS, corners, strict=True)
     ]
 
-    async def live() -> None:
-        await asyncio.gather(*[telling.steps() for telling in tellings])
+    async def run() -> None:
+        await asyncio.gather(*[case_run.run() for case_run in case_runs])
 
-    await with_controller_on_real_cluster(corners[0], steps, live())
+    await with_controller_on_real_cluster(corners[0], steps, run())
     return [
-        telling.ending(steps.of[f"{corner.namespace}/move"])
-        for telling, corner in zip(tellings, corners, strict=True)
+        case_run.outcome(steps.of[f"{corner.namespace}/move"])
+        for case_run, corner in zip(case_runs, corners, strict=True)
     ]
 
 
@@ -65,12 +65,12 @@ def corners(migratory: TestCluster) -> Iterator[list[Corner]]:
     made = []
     client = migratory.client
     for seed in SEEDS:
-        name = f"story-{seed}"
+        name = f"case-{seed}"
         client.create("/api/v1/namespaces", namespace_object(name))
         made.append(Corner(migratory, name))
     for corner in made:
         account = f"/api/v1/namespaces/{corner.namespace}/serviceaccounts/default"
-        wait_until(partial(client.exists, account), what="pods can be made")
+        wait_until(partial(client.exists, account), what="the service account of pods exists")
     yield made
     for corner in made:
         client.delete(f"/api/v1/namespaces/{corner.namespace}")
@@ -79,13 +79,13 @@ def corners(migratory: TestCluster) -> Iterator[list[Corner]]:
                 client.delete(f"/api/v1/nodes/{node}")
 
 
-def test_twenty_stories_end_the_same_on_the_test_cluster_and_in_memory(
+def test_twenty_moves_go_the_same_way_on_the_test_cluster_and_a_simulated_one(
     corners: list[Corner],
 ) -> None:
-    real = asyncio.run(told_for_real(corners))
+    real = asyncio.run(outcomes_on_real_cluster(corners))
     different = []
-    for seed, ending in zip(SEEDS, real, strict=True):
-        simulated = told_in_memory(seed)
-        if simulated != ending:
-            different.append(f"{plot_of(seed)}\n  real   {ending}\n  memory {simulated}")
+    for seed, outcome in zip(SEEDS, real, strict=True):
+        simulated = outcome_on_simulated_cluster(seed)
+        if simulated != outcome:
+            different.append(f"{move_case(seed)}\n  real      {outcome}\n  simulated {simulated}")
     assert not different, "\n" + "\n".join(different)

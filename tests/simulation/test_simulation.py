@@ -13,11 +13,11 @@ from rescheduler.labels import MAINTENANCE
 from rescheduler.settings import Policy, Seconds, StrategyName
 from rescheduler.simulation.results.result import Result
 from rescheduler.simulation.results.text import headline
-from rescheduler.simulation.scenario.timeline import timeline_of
-from rescheduler.simulation.scenario.workload_file import read_workload
 from rescheduler.simulation.scenario.cluster_completion import complete_cluster
 from rescheduler.simulation.scenario.cluster_input import objects_in
 from rescheduler.simulation.scenario.example_cluster import example_cluster, example_policy
+from rescheduler.simulation.scenario.timeline import timeline_of
+from rescheduler.simulation.scenario.workload_file import read_workload
 from rescheduler.simulation.simulation import NamedPolicy, Progress, Scenario, simulate
 from testcluster.builders import budget, deployment, node, pod, replicaset, statefulset
 from tests.simulation.scenario.test_cluster_completion import as_snapshot

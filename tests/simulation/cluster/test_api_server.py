@@ -1,4 +1,4 @@
-"""The API server in memory: versions, conflicts, watches, deletions, evictions, and Migrations."""
+"""The simulated API server: versions, conflicts, watches, deletions, evictions, and Migrations."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,9 +24,10 @@ from rescheduler.migration.migration_object import MIGRATION, Migration
 from rescheduler.migration.migration_requests import migration_body
 from rescheduler.migration.moving_pod import MARKED_POD, MovingPod
 from rescheduler.model.kinds import BUDGET, NODE, POD
-from rescheduler.model.objects import Node, Page, Pod, PodDisruptionBudget
+from rescheduler.model.objects import Page, Pod, PodDisruptionBudget
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from rescheduler.simulation.cluster.json_objects import Json
+from rescheduler.simulation.cluster.object_store import HISTORY_LENGTH
 from testcluster.builders import budget, deployment, node, pod
 from tests.simulation.simulated_clusters import in_simulated_cluster, pods_of
 
@@ -36,8 +37,10 @@ WEB = object_path(POD, "shop/web")
 MARK = {"metadata": {"labels": {MIGRATION_STATUS: "in-progress"}}}
 
 
-def still(objects: list[Json], steps: Callable[[SimulatedCluster], Awaitable[T]]) -> T:
-    """Tell something in a cluster in which nothing happens by itself."""
+def without_controllers(
+    objects: list[Json], steps: Callable[[SimulatedCluster], Awaitable[T]]
+) -> T:
+    """Run steps in a cluster without controllers: nothing changes by itself."""
     return in_simulated_cluster(objects, steps, settle=0)
 
 
@@ -54,7 +57,7 @@ def test_every_write_counts_the_version_up_and_names_it() -> None:
         assert after.metadata.labels == {"app": "web", "x": "y"}
         assert after == await cluster.server.get(WEB, Pod)
 
-    still([node("a"), web()], steps)
+    without_controllers([node("a"), web()], steps)
 
 
 def test_a_write_that_changes_nothing_is_no_write() -> None:
@@ -63,7 +66,7 @@ def test_a_write_that_changes_nothing_is_no_write() -> None:
         await cluster.server.patch(WEB, {"metadata": {"labels": {"app": "web"}}})
         assert cluster.store.version == before
 
-    still([web()], steps)
+    without_controllers([web()], steps)
 
 
 def test_a_write_for_another_version_is_a_conflict() -> None:
@@ -73,12 +76,8 @@ def test_a_write_for_another_version_is_a_conflict() -> None:
         await cluster.server.patch(WEB, patch)
         with pytest.raises(Conflict):
             await cluster.server.patch(WEB, patch)
-        value = msgspec.json.decode(await cluster.server.get(WEB, msgspec.Raw))
-        value["metadata"]["resourceVersion"] = old
-        with pytest.raises(Conflict):
-            await cluster.server.replace(WEB, value)
 
-    still([web()], steps)
+    without_controllers([web()], steps)
 
 
 def test_a_write_for_another_uid_is_refused() -> None:
@@ -90,39 +89,27 @@ def test_a_write_for_another_uid_is_refused() -> None:
         with pytest.raises(Conflict):
             await cluster.server.delete(WEB, version="1")
 
-    still([web()], steps)
+    without_controllers([web()], steps)
 
 
-def test_all_kinds_of_patches_are_understood_but_server_side_apply() -> None:
+def test_a_server_side_apply_is_refused() -> None:
     async def steps(cluster: SimulatedCluster) -> None:
-        path = object_path(NODE, "a")
-        taint = {"key": "x", "effect": "NoSchedule"}
-        await cluster.server.patch(path, {"spec": {"taints": [taint]}}, Patch.STRATEGIC)
-        operation = {"op": "add", "path": "/metadata/labels/y", "value": "z"}
-        answer = await cluster.server.patch(path, [operation], Patch.JSON)
-        found = answer.decode(Node)
-        assert [each.key for each in found.spec.taints] == ["x"]
-        assert found.metadata.labels["y"] == "z"
         with pytest.raises(Refused):
-            await cluster.server.patch(path, {}, Patch.APPLY)
+            await cluster.server.patch(object_path(NODE, "a"), {}, Patch.APPLY)
 
-    still([node("a")], steps)
+    without_controllers([node("a")], steps)
 
 
-def test_a_dry_run_answers_and_changes_nothing() -> None:
+def test_a_dry_run_of_an_eviction_changes_nothing() -> None:
     async def steps(cluster: SimulatedCluster) -> None:
         before = cluster.store.version
-        answer = await cluster.server.patch(WEB, {"metadata": {"labels": {"x": "y"}}}, dry_run=True)
-        assert answer.decode(Pod).metadata.labels["x"] == "y"
-        await cluster.server.create(PODS, pod("shop/new"), dry_run=True)
-        await cluster.server.delete(WEB, dry_run=True)
         await cluster.server.evict("shop/web", dry_run=True)
         assert cluster.store.version == before
 
-    still([node("a"), web()], steps)
+    without_controllers([node("a"), web()], steps)
 
 
-def test_what_is_there_already_cannot_be_created_and_what_is_not_cannot_be_changed() -> None:
+def test_an_existing_object_cannot_be_created_and_a_missing_one_cannot_be_changed() -> None:
     async def steps(cluster: SimulatedCluster) -> None:
         with pytest.raises(AlreadyExists):
             await cluster.server.create(PODS, web())
@@ -133,18 +120,18 @@ def test_what_is_there_already_cannot_be_created_and_what_is_not_cannot_be_chang
         with pytest.raises(NotFound):
             await cluster.server.get("/apis/example.com/v1/things", Page[Pod])
 
-    still([web()], steps)
+    without_controllers([web()], steps)
 
 
-def test_a_kind_that_is_not_there_is_named() -> None:
+def test_a_kind_that_is_not_simulated_is_named() -> None:
     async def steps(cluster: SimulatedCluster) -> None:
         with pytest.raises(SettingsError, match=r"'CronJob'.*expected one of Node, Pod"):
             cluster.create({"kind": "CronJob", "metadata": {"name": "x"}})
 
-    still([], steps)
+    without_controllers([], steps)
 
 
-def test_a_pod_is_created_pending_with_what_it_left_out() -> None:
+def test_a_pod_is_created_pending_and_with_defaults() -> None:
     async def steps(cluster: SimulatedCluster) -> None:
         await cluster.server.create(PODS, pod("shop/new", on="a"))
         made = cluster.list("Pod")["shop/new"]
@@ -153,7 +140,7 @@ def test_a_pod_is_created_pending_with_what_it_left_out() -> None:
         assert {each["tolerationSeconds"] for each in made["spec"]["tolerations"]} == {300}
         assert made["metadata"]["creationTimestamp"] == "2026-03-01T08:00:00Z"
 
-    still([web()], steps)
+    without_controllers([web()], steps)
 
 
 def test_a_pods_spec_cannot_be_changed() -> None:
@@ -161,10 +148,10 @@ def test_a_pods_spec_cannot_be_changed() -> None:
         with pytest.raises(Refused, match="nodeName"):
             await cluster.server.patch(WEB, {"spec": {"nodeName": "b"}})
 
-    still([web()], steps)
+    without_controllers([web()], steps)
 
 
-def test_a_status_is_only_written_by_itself() -> None:
+def test_a_status_is_only_written_through_its_subresource() -> None:
     async def steps(cluster: SimulatedCluster) -> None:
         await cluster.server.patch(WEB, {"status": {"phase": "Failed"}})
         assert cluster.list("Pod")["shop/web"]["status"]["phase"] == "Running"
@@ -173,10 +160,10 @@ def test_a_status_is_only_written_by_itself() -> None:
         assert cluster.list("Pod")["shop/web"]["status"]["phase"] == "Failed"
         assert cluster.list("Pod")["shop/web"]["metadata"]["labels"] == {"app": "web"}
 
-    still([web()], steps)
+    without_controllers([web()], steps)
 
 
-def test_pages_show_one_moment() -> None:
+def test_all_pages_of_a_list_show_the_same_version() -> None:
     async def steps(cluster: SimulatedCluster) -> list[str]:
         names = []
         async with aclosing(cluster.server.list_pages(POD, limit=2)) as pages:
@@ -188,10 +175,10 @@ def test_pages_show_one_moment() -> None:
         return names
 
     pods = [pod(f"shop/p{number}") for number in range(5)]
-    assert still(pods, steps) == ["p0", "p1", "p2", "p3", "p4"]
+    assert without_controllers(pods, steps) == ["p0", "p1", "p2", "p3", "p4"]
 
 
-def test_lists_are_narrowed_down_by_labels() -> None:
+def test_lists_are_filtered_by_labels() -> None:
     async def steps(cluster: SimulatedCluster) -> list[str]:
         found = await cluster.server.get(PODS, Page[Pod], {"labelSelector": "app in (web),!old"})
         return [each.metadata.name for each in found.items]
@@ -201,7 +188,7 @@ def test_lists_are_narrowed_down_by_labels() -> None:
         pod("shop/db", labels={"app": "db"}),
         pod("other/web", labels={"app": "web"}),
     ]
-    assert still([web(), *others], steps) == ["web"]
+    assert without_controllers([web(), *others], steps) == ["web"]
 
 
 async def events(
@@ -230,7 +217,7 @@ def test_a_watch_tells_every_change_after_a_version_and_nothing_before() -> None
         assert versions == sorted(versions)
         return [type(each) for each in seen]
 
-    assert still([web()], steps) == [Modified, Added, Deleted, Bookmark]
+    assert without_controllers([web()], steps) == [Modified, Added, Deleted, Bookmark]
 
 
 def test_a_watch_of_marked_pods_sees_an_unmarked_one_go() -> None:
@@ -248,19 +235,20 @@ def test_a_watch_of_marked_pods_sees_an_unmarked_one_go() -> None:
         gone = int(last.metadata.resource_version)
         assert gone == int(seen[1].object.metadata.resource_version) + 1
 
-    still([web()], steps)
+    without_controllers([web()], steps)
 
 
 def test_a_watch_from_what_has_been_forgotten_is_gone() -> None:
     async def steps(cluster: SimulatedCluster) -> None:
         version = cluster.store.version
         cluster.patch("Pod", "shop/web", MARK)
-        cluster.store.forget_history()
+        for number in range(HISTORY_LENGTH):
+            cluster.patch("Pod", "shop/web", {"metadata": {"labels": {"x": str(number)}}})
         with pytest.raises(Gone):
             await events(cluster, POD, version, lambda: None)
         assert await events(cluster, POD, cluster.store.version, lambda: None)
 
-    still([web()], steps)
+    without_controllers([web()], steps)
 
 
 def test_a_quiet_watch_says_every_minute_that_nothing_happened() -> None:
@@ -272,7 +260,7 @@ def test_a_quiet_watch_says_every_minute_that_nothing_happened() -> None:
                     said.append(cluster.clock.seconds())
         return said
 
-    assert still([web()], steps) == [60, 120, 150]
+    assert without_controllers([web()], steps) == [60, 120, 150]
 
 
 def test_a_pod_that_runs_is_deleted_in_its_time_and_one_that_waits_at_once() -> None:
@@ -289,7 +277,7 @@ def test_a_pod_that_runs_is_deleted_in_its_time_and_one_that_waits_at_once() -> 
         await cluster.server.delete(WEB, grace_seconds=0)
         assert cluster.get("Pod", "shop/web") is None
 
-    still([web()], steps)
+    without_controllers([web()], steps)
 
 
 def test_binding_places_a_pod_once() -> None:
@@ -301,7 +289,7 @@ def test_binding_places_a_pod_once() -> None:
         with pytest.raises(Conflict, match="already assigned"):
             await cluster.server.bind("shop/new", "b")
 
-    still([pod("shop/new")], steps)
+    without_controllers([pod("shop/new")], steps)
 
 
 # ------------------------------------------------------------ evictions
@@ -345,7 +333,7 @@ def test_a_budget_that_has_not_been_counted_yet_lets_nobody_go() -> None:
         with pytest.raises(EvictionRefused):
             await cluster.server.evict("shop/web")
 
-    still([web(), budget("shop/web", max_unavailable=1)], steps)
+    without_controllers([web(), budget("shop/web", max_unavailable=1)], steps)
 
 
 def test_a_pod_that_does_not_run_yet_is_evicted_whatever_budgets_say() -> None:
@@ -353,7 +341,9 @@ def test_a_pod_that_does_not_run_yet_is_evicted_whatever_budgets_say() -> None:
         await cluster.server.evict("shop/web")
         assert cluster.get("Pod", "shop/web") is None
 
-    still([pod("shop/web", labels={"app": "web"}), budget("shop/web", min_available=5)], steps)
+    without_controllers(
+        [pod("shop/web", labels={"app": "web"}), budget("shop/web", min_available=5)], steps
+    )
 
 
 def test_an_eviction_of_another_pod_of_that_name_is_a_conflict() -> None:
@@ -361,7 +351,7 @@ def test_an_eviction_of_another_pod_of_that_name_is_a_conflict() -> None:
         with pytest.raises(Conflict):
             await cluster.server.evict("shop/web", uid="another")
 
-    still([web()], steps)
+    without_controllers([web()], steps)
 
 
 def test_a_percentage_is_of_the_pods_that_are_wanted() -> None:
@@ -387,7 +377,7 @@ def test_a_migration_begins_as_its_schema_says() -> None:
         made = answer.decode(Migration)
         assert (made.status.phase, made.status.message) == ("Pending", "waits for its turn")
 
-    still([web()], steps)
+    without_controllers([web()], steps)
 
 
 @pytest.mark.parametrize(
@@ -407,7 +397,7 @@ def test_what_is_to_be_moved_where_cannot_be_changed(change: Json, why: str) -> 
         await cluster.server.patch(THIS, {"spec": {"paused": True}})
         assert (await cluster.server.get(THIS, Migration)).metadata.generation == 2
 
-    still([web()], steps)
+    without_controllers([web()], steps)
 
 
 def test_a_migration_that_has_finished_stays_finished() -> None:
@@ -419,7 +409,7 @@ def test_a_migration_that_has_finished_stays_finished() -> None:
         with pytest.raises(Refused, match="stays finished"):
             await cluster.server.patch(f"{THIS}/status", {"status": {"phase": "Pending"}})
 
-    still([web()], steps)
+    without_controllers([web()], steps)
 
 
 @pytest.mark.parametrize(
@@ -436,7 +426,7 @@ def test_nonsense_is_refused(spec: Json) -> None:
         with pytest.raises(Refused):
             await cluster.server.create(MIGRATIONS, {**MOVE, "spec": spec})
 
-    still([web()], steps)
+    without_controllers([web()], steps)
 
 
 def test_events_are_kept_for_an_hour() -> None:
@@ -447,4 +437,4 @@ def test_events_are_kept_for_an_hour() -> None:
             await asyncio.sleep(1000)
         return len(cluster.list("Event"))
 
-    assert still([web()], steps) == 4
+    assert without_controllers([web()], steps) == 4

@@ -42,7 +42,7 @@ def test_a_rollout_stays_within_its_limits(
         cluster.patch("Deployment", WEB, VERSION_2)
         await asyncio.sleep(120)
         assert versions(cluster) == ["2"] * 4
-        assert (seen.least, max(there)) == (fewest, most)
+        assert (seen.lowest, max(there)) == (fewest, most)
 
     def active(cluster: SimulatedCluster) -> int:
         return sum(map(is_active, cluster.list("Pod").values()))

@@ -12,18 +12,18 @@ import pytest
 
 from rescheduler.simulation.results.html import html_report
 from rescheduler.simulation.results.result import (
-    Blocked,
-    SeriesSummary,
-    TimelineEntry,
+    BlockerSummary,
+    IdleReason,
     Leftovers,
-    Migrations,
-    ShortageCounts,
+    MigrationCounts,
     NodeLoadSeries,
-    Pending,
+    PendingTimes,
     Point,
-    Rest,
     Result,
-    Rounds,
+    RoundCounts,
+    SeriesSummary,
+    ShortageCounts,
+    TimelineEntry,
 )
 
 REPOSITORY = Path(__file__).parents[3]
@@ -64,7 +64,7 @@ def result(policy: str = "policy.yaml", nodes: int = 3) -> Result:
         own_pods_below_desired=some,
         shortages_by_moves=NOBODY,
         other_shortages=ShortageCounts(2, 8.0, {"Deployment shop/web": 2}, {"Scaling": 2}),
-        migrations=Migrations(
+        migrations=MigrationCounts(
             3,
             {"Completed": 2, "Failed": 1},
             {"Handoff": 3},
@@ -72,9 +72,9 @@ def result(policy: str = "policy.yaml", nodes: int = 3) -> Result:
             {"LoadBalancing": {"Landed": 2, "Failed": 1}},
             8.0,
         ),
-        rounds=Rounds(5, 1, (Rest("Nothing to move: all is well.", 4),)),
-        blocked=(Blocked("Budget", "its budget says no", 2, 3, "data/db-0", "budget db"),),
-        pending=Pending(4, 3.5, 1.5),
+        rounds=RoundCounts(5, 1, (IdleReason("Nothing to move: all is well.", 4),)),
+        blocked=(BlockerSummary("Budget", "its budget says no", 2, 3, "data/db-0", "budget db"),),
+        pending=PendingTimes(4, 3.5, 1.5),
         leftovers=Leftovers((), (), (), ()),
         timeline=(TimelineEntry(60.0, "node-1 fails"),),
         node_loads=NodeLoadSeries((0.0, 60.0, 120.0), loads),
@@ -137,7 +137,7 @@ def test_names_in_a_cluster_cannot_become_part_of_the_page() -> None:
     spiked = msgspec.structs.replace(
         result(policy=evil),
         timeline=(TimelineEntry(60.0, evil),),
-        blocked=(Blocked("X", evil, 1, 1, evil, evil),),
+        blocked=(BlockerSummary("X", evil, 1, 1, evil, evil),),
         node_loads=NodeLoadSeries((0.0,), {evil: (0.5,)}),
     )
     assert "<script" not in html_report([spiked])

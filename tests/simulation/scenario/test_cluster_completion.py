@@ -15,7 +15,7 @@ from rescheduler.simulation.scenario.cluster_input import objects_in
 from rescheduler.simulation.scenario.example_cluster import example_cluster
 from testcluster.builders import deployment, node, pod, replicaset
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "uneven-cluster.yaml"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "uneven-cluster.yaml"
 
 
 def as_snapshot(objects: list[dict[str, Any]]) -> bytes:

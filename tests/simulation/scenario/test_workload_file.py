@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from rescheduler.errors import SettingsError
+from rescheduler.simulation.scenario.example_cluster import example_cluster
 from rescheduler.simulation.scenario.timeline import timeline_of
 from rescheduler.simulation.scenario.workload_fields import WorkloadFile
 from rescheduler.simulation.scenario.workload_file import read_workload
-from rescheduler.simulation.scenario.example_cluster import example_cluster
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "workloads").glob("*.yaml"))
 

@@ -123,12 +123,6 @@ class ObjectStore:
             return None
         return (change for change in objects.history if change.version > version)
 
-    def forget_history(self) -> None:
-        """Remember no change that has been: whoever was away has to list anew."""
-        for objects in self._kinds.values():
-            objects.history.clear()
-            objects.forgotten = self.version
-
     def _notify(self, objects: ObjectsOfKind, change: ObjectChange) -> None:
         objects.history.append(change)
         if len(objects.history) > HISTORY_LENGTH:

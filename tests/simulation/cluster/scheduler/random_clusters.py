@@ -79,13 +79,13 @@ class RandomCluster:
 
     def _taints(self) -> list[JsonObject]:
         pick = self.random
-        wishes = [
+        preferences = [
             {"key": f"wish-{number}", "value": "x", "effect": "PreferNoSchedule"}
             for number in range(3)
             if pick.random() < 0.15
         ]
         hard = {"key": "dedicated", "value": "batch", "effect": "NoSchedule"}
-        return [*wishes, hard] if pick.random() < 0.15 else wishes
+        return [*preferences, hard] if pick.random() < 0.15 else preferences
 
     # ------------------------------------------------------------ workloads
 
@@ -191,9 +191,9 @@ class RandomCluster:
         if pick.random() < 0.4:
             affinity["nodeAffinity"] = self._node_affinity()
         if pick.random() < 0.3:
-            affinity["podAffinity"] = {PREFERRED: self._wishes(app)}
+            affinity["podAffinity"] = {PREFERRED: self._preferences(app)}
         if pick.random() < 0.4:
-            affinity["podAntiAffinity"] = {PREFERRED: self._wishes(app)}
+            affinity["podAntiAffinity"] = {PREFERRED: self._preferences(app)}
         if pick.random() < 0.1:
             own = {"matchLabels": {"app": app}}
             term = {"topologyKey": ZONE_LABEL, "labelSelector": own}
@@ -208,13 +208,13 @@ class RandomCluster:
         pick = self.random
         ssd = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
         zone = {"matchExpressions": [{"key": ZONE_LABEL, "operator": "NotIn", "values": ["a"]}]}
-        wishes = [{"weight": pick.randint(1, 100), "preference": each} for each in (ssd, zone)]
-        affinity: JsonObject = {PREFERRED: pick.sample(wishes, pick.choice((1, 2)))}
+        preferences = [{"weight": pick.randint(1, 100), "preference": each} for each in (ssd, zone)]
+        affinity: JsonObject = {PREFERRED: pick.sample(preferences, pick.choice((1, 2)))}
         if pick.random() < 0.3:
             affinity[REQUIRED] = {"nodeSelectorTerms": [zone]}
         return affinity
 
-    def _wishes(self, app: str) -> list[JsonObject]:
+    def _preferences(self, app: str) -> list[JsonObject]:
         pick = self.random
         return [
             {"weight": pick.randint(1, 100), "podAffinityTerm": self._term(app)}

@@ -3,9 +3,9 @@
 import msgspec
 
 from rescheduler.model.kinds import KIND_BY_NAME
+from rescheduler.model.objects import Service
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors
-from rescheduler.model.objects import Service
 from rescheduler.simulation.cluster.scheduler.scheduler import SimulatedScheduler
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 from rescheduler.simulation.cluster.scheduler.scoring import Scoring
@@ -17,15 +17,15 @@ from tests.simulation.cluster.scheduler.real_scheduler import RealScheduler, ref
 from tests.simulation.cluster.scheduler.scheduler_setup import template_and_feasible_nodes
 
 SIZES = (8, 11, 14, 18, 24, 32, 45, 60)
-PODS_PER_WORLD = 125
+PODS_PER_CLUSTER = 125
 
 
 class Comparison:
-    """One world in both schedulers; the real one leads, and ours follows."""
+    """One cluster in both schedulers; the real one leads, and ours follows."""
 
-    def __init__(self, real: RealScheduler, world: RandomCluster) -> None:
+    def __init__(self, real: RealScheduler, cluster: RandomCluster) -> None:
         self._real = real
-        self._world = world
+        self._random_cluster = cluster
         self._tables = ClusterTables()
         self._uid_of: dict[str, str] = {}
         self._ours = SimulatedScheduler(self._tables, seed=1)
@@ -34,13 +34,13 @@ class Comparison:
         self._made = 0
         self.compared = self.same_node = self.refused = 0
         self.disagreements: list[str] = []
-        for item in real.enter(world):
+        for item in real.enter(cluster):
             self._put(item)
 
     def run(self, pods: int) -> None:
         while self.compared < pods:
-            if self._placed and self._world.random.random() < 0.08:
-                self._let_one_go()
+            if self._placed and self._random_cluster.random.random() < 0.08:
+                self._delete_one()
             self._schedule_one()
 
     def _schedule_one(self) -> None:
@@ -80,15 +80,15 @@ class Comparison:
         scores = scoring.total(template, nodes) if names else nodes
         return dict(zip(names, scores.tolist(), strict=True))
 
-    def _let_one_go(self) -> None:
-        gone = self._placed.pop(self._world.random.randrange(len(self._placed)))
-        if self._world.random.random() < 0.5:
+    def _delete_one(self) -> None:
+        gone = self._placed.pop(self._random_cluster.random.randrange(len(self._placed)))
+        if self._random_cluster.random.random() < 0.5:
             self._remove(self._real.delete(gone, at_once=True))
         else:
             self._put(self._real.delete(gone, at_once=False))
 
     def _next_pod(self) -> JsonObject:
-        workload = self._world.next_workload()
+        workload = self._random_cluster.next_workload()
         self._made += 1
         return {
             "apiVersion": "v1",
@@ -132,7 +132,7 @@ def test_pods_go_where_kube_scheduler_puts_them(fresh_cluster: FreshCluster) -> 
     comparisons = []
     for number, nodes in enumerate(SIZES):
         comparison = Comparison(real, RandomCluster(number, nodes))
-        comparison.run(PODS_PER_WORLD)
+        comparison.run(PODS_PER_CLUSTER)
         comparisons.append(comparison)
     real.close()
     compared = sum(each.compared for each in comparisons)

@@ -48,9 +48,9 @@ def moves(result: Result) -> Table:
 
 
 def shortages(result: Result) -> Table:
-    """What shortages are attributed to."""
+    """Shortages by cause."""
     caption = f"Each missing Ready pod is one shortage. {shortage_durations(result)}"
-    return Table(caption, ["attributed to", "why", "shortages"], list(shortage_rows(result)), [2])
+    return Table(caption, ["caused by", "why", "shortages"], list(shortage_rows(result)), [2])
 
 
 def blocked(result: Result) -> Table:
