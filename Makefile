@@ -11,9 +11,13 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-annotate
 
+# How many processes run tests: `auto` is two per CPU (see tests/conftest.py).
+WORKERS ?= auto
+PYTEST_PARALLEL := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
+
 .DEFAULT_GOAL := help
 
-.PHONY: help install demo test test-exhaustive check format bench cluster lock clean
+.PHONY: help install demo test test-fast test-exhaustive check format bench cluster lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,7 +48,10 @@ demo: $(RUNTIME) ## show a plan for an example cluster, then simulate a morning
 
 test: $(DEV) ## run all tests (the first run builds the test cluster, about 9 minutes on 2 cores)
 	@$(BIN)/python -m testcluster build
-	@$(BIN)/python -m pytest
+	@$(PYTEST_PARALLEL) --numprocesses $(WORKERS) --durations=20
+
+test-fast: $(DEV) ## run the tests that need no cluster, except the slow ones
+	@$(PYTEST_PARALLEL) --numprocesses logical -m "not cluster and not slow"
 
 test-exhaustive: $(DEV) ## compare ten times as many clusters with kube-scheduler's own code
 	@$(BIN)/python -m testcluster build

@@ -1,8 +1,8 @@
-"""Answer filter and prioritize about 500 and about 5,000 node names, in memory and without HTTP.
+"""Handle filter and prioritize for 500 and for 5,000 node names, in memory and without HTTP.
 
 What is left is what the extender itself does: decode the names, find their rows, decide, and write
 names or scores. The tables hold 5,000 nodes and 150,000 pods. Each filter request has the names in
-another order; a prioritize request has those that the filter answer has just let pass.
+another order; a prioritize request has those that have just passed the filter.
 """
 
 import time
@@ -14,12 +14,13 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.extender import LISTS, SAMPLE, Passed, question, shuffled
+from benchmarks.extender import LISTS, SAMPLE, Passed, request_body, shuffled
 from benchmarks.figures import Figure, report
-from rescheduler.extender.handlers import Extender
-from rescheduler.extender.promised_room import Promise
+from rescheduler.controller.migration_watches import MigrationWatches
+from rescheduler.extender.handlers import ExtenderHandlers
+from rescheduler.extender.waiting_migrations import WaitingMigrations
 from rescheduler.kube.event_recorder import EventRecorder
-from rescheduler.migration.moving_pod import PodMeta
+from rescheduler.kube.live_store import LiveStore
 from rescheduler.model.kinds import KIND_BY_NAME
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.settings import Policy
@@ -31,28 +32,20 @@ WARM_UP, REQUESTS = 20, 300
 NO_SERVER: Any = None
 
 
-class NothingPlanned:
-    """No migration is under way."""
-
-    def target_of(self, pod: PodMeta) -> str | None:
-        return None
-
-    def promises_to_others(self, pod: PodMeta) -> list[Promise]:
-        return []
-
-
 def main() -> None:
     tables = ClusterTables()
     for item in generate_large_cluster(NODES, PODS):
         kind = KIND_BY_NAME[item["kind"]]
         tables.of(kind).put(msgspec.convert(item, kind.type))
     recorder = EventRecorder(NO_SERVER)
-    extender = Extender(NO_SERVER, tables, Policy(), NothingPlanned(), recorder)
+    watching = MigrationWatches(NO_SERVER, LiveStore(NO_SERVER, tables), tables)
+    migrations = WaitingMigrations(tables, watching, lambda pod, migration: None)
+    extender = ExtenderHandlers(NO_SERVER, tables, Policy(), migrations, recorder)
     names = list(tables.nodes.row_of)
     report([*figures(extender, names[:SAMPLE]), *figures(extender, names)])
 
 
-def figures(extender: Extender, names: list[str]) -> list[Figure]:
+def figures(extender: ExtenderHandlers, names: list[str]) -> list[Figure]:
     """CPU time of both requests about these names, and the memory that both take at most."""
     requests = Requests(extender, names)
     for _ in range(WARM_UP):
@@ -70,7 +63,7 @@ def figures(extender: Extender, names: list[str]) -> list[Figure]:
 class Requests:
     """Requests about one pod after another, each with the nodes in another order."""
 
-    def __init__(self, extender: Extender, names: list[str]) -> None:
+    def __init__(self, extender: ExtenderHandlers, names: list[str]) -> None:
         self._extender = extender
         self._lists = [msgspec.json.encode(shuffled(names, number)) for number in range(LISTS)]
         self._numbers = count()
@@ -79,18 +72,18 @@ class Requests:
         """The CPU seconds of a filter request, and of the prioritize request that follows it."""
         number = next(self._numbers)
         new = msgspec.json.encode(pod(f"shop/new-{number}", cpu="100m", memory="256Mi"))
-        body = question(new, self._lists[number % LISTS])
-        filter_seconds, answer = timed(self._extender.filter, body)
-        passed = bytes(msgspec.json.decode(answer, type=Passed).NodeNames)
-        prioritize_seconds, _ = timed(self._extender.prioritize, question(new, passed))
+        body = request_body(new, self._lists[number % LISTS])
+        filter_seconds, response = timed(self._extender.filter, body)
+        passed = bytes(msgspec.json.decode(response, type=Passed).NodeNames)
+        prioritize_seconds, _ = timed(self._extender.prioritize, request_body(new, passed))
         return filter_seconds, prioritize_seconds
 
 
-def timed(answer: Callable[[bytes], bytes], body: bytes) -> tuple[float, bytes]:
-    """The CPU seconds that an answer takes, and the answer."""
+def timed(handle: Callable[[bytes], bytes], body: bytes) -> tuple[float, bytes]:
+    """The CPU seconds that a response takes, and the response."""
     start = time.process_time()
-    answered = answer(body)
-    return time.process_time() - start, answered
+    response = handle(body)
+    return time.process_time() - start, response
 
 
 def megabytes(action: Callable[[], object]) -> float:

@@ -1,4 +1,4 @@
-"""Place pods in memory, one by one, in a cluster of 1,000 nodes and 20,000 pods."""
+"""Schedule pods in memory, one by one, in a cluster of 1,000 nodes and 20,000 pods."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ TOGETHER = 11
 
 
 class Cluster:
-    """Tables with a generated cluster, a fifth of whose workloads mind their neighbours."""
+    """Tables with a generated cluster, a fifth of it with rules about neighbours."""
 
     def __init__(self) -> None:
         self.tables = ClusterTables()
@@ -43,7 +43,7 @@ class Cluster:
 
     def waiting(self, pods: int, alike: bool) -> list[JsonObject]:
         """Pods of one workload that wait; unless `alike` they are the first of their template."""
-        made = []
+        waiting = []
         example = self.pods[int(self.chance.integers(len(self.pods)))]
         for _ in range(pods):
             pod = copy.deepcopy(example)
@@ -53,14 +53,12 @@ class Cluster:
                 pod["metadata"]["labels"]["new"] = name
             del pod["spec"]["nodeName"]
             self.put(pod)
-            made.append(pod)
-        return made
+            waiting.append(pod)
+        return waiting
 
     def call(self, pods: list[JsonObject]) -> float:
-        """How long it takes to place these pods, which are bound then."""
-        key_of = {
-            f"{each['metadata']['namespace']}/{each['metadata']['name']}": each for each in pods
-        }
+        """How long it takes to schedule these pods, which are then bound."""
+        key_of = {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": pod for pod in pods}
         placements = []
         seconds = times_of(lambda: placements.extend(self.scheduler.schedule(list(key_of))))
         for placement in placements:

@@ -37,14 +37,14 @@ def scheduling_figures() -> list[Figure]:
         alone = asyncio.run(seconds_to_place(cluster, PLAIN, plain_configuration()))
         with (
             tempfile.TemporaryDirectory() as folder,
-            served(cluster.kubeconfig, Path(folder) / "tls") as side,
+            served(cluster.kubeconfig, Path(folder) / "tls") as extender,
         ):
-            asking = asyncio.run(seconds_to_place(cluster, OURS, side.configuration()))
+            extended = asyncio.run(seconds_to_place(cluster, OURS, extender.configuration()))
     placing = f"kube-scheduler placing {POD_COUNT:,} pods on {NODE_COUNT} nodes"
     return [
         Figure(f"{placing}: alone", alone, "s"),
-        Figure(f"{placing}: with the extender", asking, "s"),
-        Figure(f"{placing}: with it, times as long", asking / alone, ""),
+        Figure(f"{placing}: with the extender", extended, "s"),
+        Figure(f"{placing}: with it, times as long", extended / alone, ""),
     ]
 
 
@@ -71,7 +71,7 @@ async def seconds_to_place(
 async def watch_placing(client: Client, namespace: str) -> float:
     """Seconds from the first to the last pod that got its node."""
     pods = PodTable()
-    # The server ends watches that cannot keep up with it, and then it is best to ask at once.
+    # The server ends watches that cannot keep up with it; then it is best to list again at once.
     watch = ListWatch(client, pods, WatchSettings(backoff=Backoff(0.01, 0.1)))
     placed: dict[str, float] = {}
     all_placed = asyncio.Event()
@@ -92,7 +92,7 @@ async def watch_placing(client: Client, namespace: str) -> float:
 
 
 def plain_configuration() -> dict[str, Any]:
-    """A scheduler that asks nobody."""
+    """A scheduler without extenders."""
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -101,7 +101,7 @@ def plain_configuration() -> dict[str, Any]:
 
 
 def is_served(cluster: TestCluster) -> bool:
-    """Whether the server knows Migrations."""
+    """Whether the CRD of Migrations is installed and served."""
     try:
         return cluster.client.exists(MIGRATIONS)
     except ApiError:

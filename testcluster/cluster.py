@@ -31,7 +31,7 @@ from testcluster.components import Layout, Ports
 from testcluster.ports import pick_ports
 from testcluster.processes import Component
 
-START_TIMEOUT_SECONDS = 60.0
+START_TIMEOUT_SECONDS = 180.0
 START_ATTEMPTS = 3
 # A server that waits for another server may accept a request and not answer it.
 HEALTH_TIMEOUT_SECONDS = 1.0

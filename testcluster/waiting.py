@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], timeout: float = 20.0, what: str = "") -> T:
+def wait_until(condition: Callable[[], T], timeout: float = 120.0, what: str = "") -> T:
     """The first truthy result of `condition`; AssertionError after `timeout` seconds.
 
     The message has `what` was awaited and the last result.

@@ -1,32 +1,91 @@
-"""What all tests share: a real cluster, built and started when the first test asks for one."""
+"""What all tests share: a real cluster, built and started when the first test asks for one.
 
+Tests run in several processes at once, in any order. Each process has a shared cluster of its own.
+"""
+
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import hypothesis
 import pytest
 
 from rescheduler.migration.crd import CRD, NAME
-from testcluster import TestCluster
+from testcluster import TestCluster, ports
+from testcluster.build import ensure_binary
 from testcluster.builders import namespace as namespace_object
 from testcluster.client import ApiError
 from testcluster.waiting import wait_until
+from tests.interrupts import interruptible
 from tests.migration.support import Corner
 
 FreshCluster = Callable[..., TestCluster]
 Start = Callable[..., "subprocess.Popen[bytes]"]
+SayAtTheEnd = Callable[[str], None]
+
+# Most tests wait for the cluster. Each process needs about 1 GiB for its own one.
+WORKERS_PER_CPU = 2
+MAX_WORKERS = 8
 
 numbers = count(1)
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
+# How long examples take says how busy the machine is.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("patient")
+
 failed = pytest.StashKey[bool]()
-kept_logs = pytest.StashKey[list[Path]]()
+last_lines = pytest.StashKey[list[str]]()
+
+
+# ---------------------------------------------------------------- several processes at once
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    if config.option.numprocesses == "logical":
+        return None
+    return min(MAX_WORKERS, WORKERS_PER_CPU * (os.cpu_count() or 1))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[kept_logs] = []
+    config.addinivalue_line("markers", "cluster: needs the binary; follows from the fixtures")
+    config.addinivalue_line("markers", "slow: needs no cluster, but more than 20 s of CPU")
+    config.stash[last_lines] = []
+    worker = getattr(config, "workerinput", None)
+    if worker:
+        # Another worker may pick a port between its being picked here and its being bound.
+        number = int(worker["workerid"].removeprefix("gw"))
+        ports.PORT_RANGE = ports.PORT_RANGE[number :: worker["workercount"]]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if "binary" in getattr(item, "fixturenames", ()):
+            item.add_marker("cluster")
+    if hasattr(config, "workerinput"):
+        items[:] = interleaved(items)
+
+
+def interleaved(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Tests that compute, spread evenly among those that wait for a cluster.
+
+    Workers take a file at a time, in the order of their first tests.
+    """
+    waiting = [item for item in items if item.get_closest_marker("cluster")]
+    computing = [item for item in items if not item.get_closest_marker("cluster")]
+    places = {
+        item: number / len(kind)
+        for kind in (waiting, computing)
+        for number, item in enumerate(kind)
+    }
+    return sorted(items, key=places.__getitem__)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -42,16 +101,49 @@ def pytest_runtest_makereport(
     return report
 
 
+# ---------------------------------------------------------------- what is printed at the end
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Send the last lines of a worker to the process that prints, now that its cluster is gone."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["last_lines"] = session.config.stash[last_lines]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    # A worker that crashed has sent nothing.
+    node.config.stash[last_lines] += getattr(node, "workeroutput", {}).get("last_lines", [])
+
+
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say where logs were kept here, where no test's captured output hides it."""
-    for logs in config.stash[kept_logs]:
-        terminalreporter.write_line(f"The logs of a test cluster were kept in {logs}")
+    for line in config.stash[last_lines]:
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
-def cluster(request: pytest.FixtureRequest) -> Iterator[TestCluster]:
+def say_at_the_end(request: pytest.FixtureRequest) -> SayAtTheEnd:
+    """Have a line printed below the results, where no test's captured output hides it."""
+    return request.config.stash[last_lines].append
+
+
+# ---------------------------------------------------------------- clusters
+
+
+@pytest.fixture(scope="session")
+def binary() -> Path:
+    """The test cluster's binary. A test that asks for it, however indirectly, is not fast."""
+    return ensure_binary()
+
+
+@pytest.fixture(scope="session")
+def cluster(
+    request: pytest.FixtureRequest, binary: Path, say_at_the_end: SayAtTheEnd
+) -> Iterator[TestCluster]:
     """A cluster that all tests share: make your own namespaces, and nodes with your own names.
 
     A test that stops something, or counts all of something, wants `fresh_cluster`.
@@ -59,11 +151,13 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[TestCluster]:
     shared = TestCluster()
     shared.start()
     yield shared
-    stop(shared, request.config, keep_logs=request.session.stash.get(failed, False))
+    stop(shared, say_at_the_end, keep_logs=request.session.stash.get(failed, False))
 
 
 @pytest.fixture
-def fresh_cluster(request: pytest.FixtureRequest) -> Iterator[FreshCluster]:
+def fresh_cluster(
+    request: pytest.FixtureRequest, binary: Path, say_at_the_end: SayAtTheEnd
+) -> Iterator[FreshCluster]:
     """Start clusters of this test's own; it takes what `TestCluster` takes."""
     started: list[TestCluster] = []
 
@@ -75,12 +169,12 @@ def fresh_cluster(request: pytest.FixtureRequest) -> Iterator[FreshCluster]:
 
     yield start
     for cluster in started:
-        stop(cluster, request.config, keep_logs=request.node.stash.get(failed, False))
+        stop(cluster, say_at_the_end, keep_logs=request.node.stash.get(failed, False))
 
 
-def stop(cluster: TestCluster, config: pytest.Config, keep_logs: bool) -> None:
+def stop(cluster: TestCluster, say_at_the_end: SayAtTheEnd, keep_logs: bool) -> None:
     if keep_logs:
-        config.stash[kept_logs].append(cluster.logs)
+        say_at_the_end(f"The logs of a test cluster were kept in {cluster.logs}")
     cluster.stop(keep_logs=keep_logs)
 
 
@@ -130,7 +224,7 @@ def start(corner: Corner, tmp_path: Path) -> Iterator[Start]:
         kubeconfig = f"--kubeconfig={corner.cluster.kubeconfig}"
         with (tmp_path / "output").open("ab") as output:
             process = subprocess.Popen(
-                [program, *map(str, arguments), kubeconfig], stdout=output, stderr=output
+                interruptible(program, *arguments, kubeconfig), stdout=output, stderr=output
             )
         started.append(process)
         return process

@@ -58,7 +58,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"problem"},
         {"strategies"},
         {"movability", "assessment"},
-        {"node_load", "plan", "context", "safety_checks"},
+        {"node_load", "node_prices", "plan", "context", "safety_checks"},
         {"feasibility"},
     ],
     "migration": [
@@ -92,7 +92,6 @@ PURE_FILES = (
     "controller/past_moves.py",
     "extender/filter.py",
     "extender/prioritize.py",
-    "extender/promised_room.py",
     "extender/webhook/steering.py",
 )
 """Single files that decide, in packages that act."""

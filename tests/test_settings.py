@@ -343,8 +343,8 @@ STRATEGIES = (
         ),
         (
             "enabledStrategies: [Defragmentation]",
-            "defragmentation.shape: missing, expected what the pods ask for that "
-            "Defragmentation is to make room for, such as {cpu: '16'}",
+            "defragmentation.shape: missing, expected the requests of a pod to make room for, "
+            "such as {cpu: '16'}",
         ),
         (
             "defragmentation: {shape: {cpu: 1, memory: 5oom}}",
@@ -499,7 +499,7 @@ def test_without_its_plugin_a_strategy_is_unknown() -> None:
     assert message("packing: {}").startswith("packing: unknown")
 
 
-def test_what_the_scheduler_is_told_can_be_set() -> None:
+def test_options_of_the_extender_are_read() -> None:
     read = policy("{strictFilter: true, scoreWeights: {cpu: 2, balance: 0}}")
     assert read.strict_filter
     assert read.score_weights == ScoreWeights(cpu=2.0, memory=1.0, balance=0.0)
@@ -517,5 +517,5 @@ def test_what_the_scheduler_is_told_can_be_set() -> None:
         ("scoreWeights: {disk: 1}", "scoreWeights.disk: unknown, expected cpu, memory, balance"),
     ],
 )
-def test_a_mistake_in_what_the_scheduler_is_told_is_explained(text: str, said: str) -> None:
+def test_a_mistake_in_options_of_the_extender_is_explained(text: str, said: str) -> None:
     assert said in message(text)

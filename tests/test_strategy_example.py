@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "strategy-plugin"
 GUIDE = ROOT / "docs" / "writing-a-strategy.md"
 MARK = {"example.com/burst": "true"}
+LONG_RUNNING = {"example.com/long-running": "true"}
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +42,31 @@ def cluster_file(tmp_path: Path) -> Path:
         node("plain", cpu="8"),
         owner,
         owned,
-        *(pod(f"shop/web-5d-{each}", on="burst-1", cpu="1", owner=owned) for each in range(6)),
-        *(pod(f"shop/web-5d-{each}", on="burst-2", cpu="1", owner=owned) for each in range(6, 9)),
+        *(pod(f"shop/web-5d-{row}", on="burst-1", cpu="1", owner=owned) for row in range(6)),
+        *(pod(f"shop/web-5d-{row}", on="burst-2", cpu="1", owner=owned) for row in range(6, 9)),
     ]
-    file = tmp_path / "cluster.json"
+    return written(tmp_path, objects)
+
+
+@pytest.fixture
+def cluster_with_long_running_pod(tmp_path: Path) -> Path:
+    """Two marked nodes with CPU to spare, one of them with a pod that should not be there."""
+    web, batch = replicaset("shop/web-5d", replicas=2), replicaset("shop/batch-7f", replicas=1)
+    objects = [
+        node("burst-1", cpu="8", labels=MARK),
+        node("burst-2", cpu="8", labels=MARK),
+        node("plain", cpu="8"),
+        web,
+        batch,
+        pod("shop/web-5d-0", on="burst-1", cpu="1", owner=web),
+        pod("shop/web-5d-1", on="burst-2", cpu="1", owner=web),
+        pod("shop/batch-7f-0", on="burst-2", cpu="1", owner=batch, labels=LONG_RUNNING),
+    ]
+    return written(tmp_path, objects)
+
+
+def written(folder: Path, objects: list[dict[str, Any]]) -> Path:
+    file = folder / "cluster.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     return file
 
@@ -75,7 +97,21 @@ def test_the_installed_strategy_moves_what_it_says(installed: Path, cluster_file
     assert full["burst-2"] <= 0.5
 
 
-def test_its_options_decide_when_it_rests(
+def test_its_term_about_pods_moves_single_pods(
+    installed: Path, cluster_with_long_running_pod: Path
+) -> None:
+    policy = EXAMPLE / "policy.yaml"
+    done = planned(installed, cluster_with_long_running_pod, policy)
+    assert (done.returncode, done.stderr) == (0, "")
+    plan: dict[str, Any] = json.loads(done.stdout)
+    moves = [(move["pod"], move["from"], move["to"], move["strategy"]) for move in plan["moves"]]
+    assert moves == [("shop/batch-7f-0", "burst-2", "plain", "KeepFree")]
+    expected = "burst-2 is not for pods with example.com/long-running=true"
+    assert plan["moves"][0]["reason"].startswith(expected)
+    assert plan["after"]["objective"] < plan["before"]["objective"]
+
+
+def test_its_options_decide_when_it_is_idle(
     installed: Path, cluster_file: Path, tmp_path: Path
 ) -> None:
     policy = tmp_path / "policy.yaml"
@@ -85,7 +121,7 @@ def test_its_options_decide_when_it_rests(
     assert "every marked node has 25.0% of its CPU free" in plan["summary"]
 
 
-def test_a_mistake_in_its_options_is_told_in_a_line(
+def test_a_mistake_in_its_options_is_reported_in_a_line(
     installed: Path, cluster_file: Path, tmp_path: Path
 ) -> None:
     policy = tmp_path / "policy.yaml"

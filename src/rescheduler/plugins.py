@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 import msgspec
 
 from rescheduler.errors import SettingsError
-from rescheduler.files.policy_arguments import options_key
+from rescheduler.files.policy_file import options_key
 from rescheduler.settings import Arguments, Options, StrategyName
 
 GROUP = "rescheduler.strategies"
@@ -56,7 +56,7 @@ def _strategy_of(entry_point: EntryPoint) -> type:
 
 
 def _problem_with(strategy: object) -> str | None:
-    """What makes this no strategy that a policy could name, or None."""
+    """Why this is no strategy that a policy could name, or None."""
     if not isinstance(strategy, type):
         return f"{strategy!r}: expected a class"
     name = getattr(strategy, "name", None)

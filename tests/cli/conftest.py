@@ -15,6 +15,7 @@ from rescheduler.cli.log_format import KeyValueFormatter
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import node, pod
+from tests.interrupts import interruptible
 
 StartProgram = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -57,7 +58,7 @@ def start_program() -> Iterator[StartProgram]:
 
     def start(*arguments: str | Path, program: str = "rescheduler") -> "subprocess.Popen[bytes]":
         process = subprocess.Popen(
-            [Path(sys.executable).with_name(program), *map(str, arguments)],
+            interruptible(Path(sys.executable).with_name(program), *arguments),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -73,7 +74,7 @@ def start_program() -> Iterator[StartProgram]:
 
 
 @pytest.fixture(scope="session")
-def quiet_cluster() -> Iterator[TestCluster]:
+def quiet_cluster(binary: Path) -> Iterator[TestCluster]:
     """A cluster without controllers: nothing changes in it, so two reads give the same."""
     with TestCluster(controllers=False, scheduler=False, kwok=False) as cluster:
         secretive = pod(

@@ -43,18 +43,18 @@ def test_run_empties_a_node_under_maintenance_and_opens_it_again(
     pods = corner.deploy("web", 3)
     busy = node_of(pods[0])
     process = start("run", "--policy", policy)
-    wait_until(lambda: "Finished a round" in output(), 30, "it runs")
+    wait_until(lambda: "Finished a round" in output(), what="it runs")
     assert "Nothing to move" in output()
     label(corner, busy, "true")
-    wait_until(lambda: is_cordoned(corner, busy), 20, "the node is cordoned")
+    wait_until(lambda: is_cordoned(corner, busy), what="the node is cordoned")
     wait_until(
-        lambda: all(node_of(pod) != busy for pod in corner.pods("web")), 40, "the node is empty"
+        lambda: all(node_of(pod) != busy for pod in corner.pods("web")), what="the node is empty"
     )
     corner.wait_ready("web", 3)
     label(corner, busy, None)
-    wait_until(lambda: not is_cordoned(corner, busy), 20, "the node is open again")
+    wait_until(lambda: not is_cordoned(corner, busy), what="the node is open again")
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    assert process.wait(120) == 0
     assert "Stopped" in output()
 
 
@@ -66,10 +66,10 @@ def test_run_leaves_a_node_cordoned_that_someone_else_cordoned(
     label(corner, mine, "true")
     label(corner, other, "true")
     start("run", "--policy", policy)
-    wait_until(lambda: is_cordoned(corner, other), 30, "the other is cordoned")
+    wait_until(lambda: is_cordoned(corner, other), what="the other is cordoned")
     label(corner, mine, None)
     label(corner, other, None)
-    wait_until(lambda: not is_cordoned(corner, other), 20, "the other is open again")
+    wait_until(lambda: not is_cordoned(corner, other), what="the other is open again")
     assert is_cordoned(corner, mine)
 
 
@@ -80,7 +80,7 @@ def test_a_dry_run_changes_nothing(
     (pod,) = corner.deploy("web", 1)
     label(corner, node_of(pod), "true")
     start("run", "--dry-run", "--policy", policy)
-    wait_until(lambda: "Would have asked for a move" in output(), 30, "it has planned")
+    wait_until(lambda: "Would have asked for a move" in output(), what="it has planned")
     label(corner, node_of(pod), None)
     assert not is_cordoned(corner, node_of(pod))
     assert corner.all("migrations") == []
@@ -91,15 +91,15 @@ def test_a_changed_policy_is_reloaded_and_an_invalid_one_rejected(
     start: Start, policy: Path, output: Callable[[], str]
 ) -> None:
     process = start("run", "--dry-run", "--policy", policy)
-    wait_until(lambda: "Finished a round" in output(), 30, "it runs")
+    wait_until(lambda: "Finished a round" in output(), what="it runs")
     policy.write_text("reschedulingInterval: soon\n")
-    wait_until(lambda: "Rejected an invalid policy and kept the old one" in output(), 20)
+    wait_until(lambda: "Rejected an invalid policy and kept the old one" in output())
     assert "reschedulingInterval" in output()
     policy.write_text(POLICY + "maxReschedulePods: 3\n")
-    wait_until(lambda: "Reloaded the policy" in output(), 20)
+    wait_until(lambda: "Reloaded the policy" in output())
     before = output().count("Reloaded the policy")
     process.send_signal(signal.SIGHUP)
-    wait_until(lambda: output().count("Reloaded the policy") > before, 20, "SIGHUP reloads")
+    wait_until(lambda: output().count("Reloaded the policy") > before, what="SIGHUP reloads")
 
 
 def test_move_here_moves_one_pod_and_shows_how_it_ended(
@@ -109,7 +109,7 @@ def test_move_here_moves_one_pod_and_shows_how_it_ended(
     (pod,) = corner.deploy("web", 1)
     target = other_node(corner, pod)
     key = f"{corner.namespace}/{pod['metadata']['name']}"
-    assert start("move", key, "--to", target, "--here").wait(40) == 0
+    assert start("move", key, "--to", target, "--here").wait(120) == 0
     assert "Completed" in output()
     (new,) = corner.pods("web")
     assert node_of(new) == target
@@ -138,7 +138,7 @@ def test_drain_empties_a_node_whose_budgets_allow_no_eviction(
     corner.deploy("web", 3)
     apply(corner.cluster, budget(f"{corner.namespace}/web", min_available=3))
     corner.add_nodes("b", "c")
-    assert start("drain", first, "--here").wait(60) == 0, output()
+    assert start("drain", first, "--here").wait(120) == 0, output()
     assert f"node {first} is empty" in output()
     assert not [pod for pod in corner.pods() if node_of(pod) == first]
     assert sum(map(is_ready, corner.pods("web"))) == 3
@@ -151,7 +151,7 @@ def test_drain_lists_the_pods_that_stay_and_why(
     corner.deploy("web", 1)
     corner.deploy("pinned", 1, {"nodeSelector": {"kubernetes.io/hostname": first}})
     corner.add_nodes("b")
-    assert start("drain", first, "--here").wait(60) == 1
+    assert start("drain", first, "--here").wait(120) == 1
     assert f"pod {corner.namespace}/pinned" in output()
     assert [pod["metadata"]["labels"]["app"] for pod in corner.pods() if node_of(pod) == first] == [
         "pinned"
@@ -168,9 +168,9 @@ def test_ctrl_c_leaves_migrations_running_or_cancels_them(
     key = f"{corner.namespace}/{pod['metadata']['name']}"
     more = ["--cancel-on-interrupt"] if cancels else []
     process = start("move", key, "--to", target, "--wait", *more)
-    wait_until(lambda: "waits for its turn" in output(), 30, "it follows the migration")
+    wait_until(lambda: "waits for its turn" in output(), what="it follows the migration")
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) in (1, 130)
+    assert process.wait(120) in (1, 130)
     assert "Traceback" not in output()
     assert bool(corner.all("migrations")) is not cancels
     assert ("Cancelled 1 migration" if cancels else "The migrations keep running") in output()
@@ -184,9 +184,9 @@ def test_ctrl_c_undoes_a_migration_that_runs_here(
     (target,) = corner.add_nodes("b", managed=False)
     key = f"{corner.namespace}/{pod['metadata']['name']}"
     process = start("move", key, "--to", target, "--here", "--cancel-on-interrupt")
-    wait_until(lambda: len(corner.pods("web")) == 2, 30, "the new pod is there")
+    wait_until(lambda: len(corner.pods("web")) == 2, what="the new pod is there")
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) in (1, 130)
+    assert process.wait(120) in (1, 130)
     assert corner.all("migrations") == []
     assert corner.leftovers() == []
     assert is_ready(corner.outside.get(corner.path("pods", pod["metadata"]["name"])))
@@ -221,9 +221,9 @@ def test_run_can_be_stopped_while_the_server_does_not_answer(
                 stderr=output,
             )
         try:
-            wait_until(lambda: "Started" in log.read_text(), 30, "it has started")
+            wait_until(lambda: "Started" in log.read_text(), what="it has started")
             process.send_signal(signal.SIGTERM)
-            assert process.wait(15) == 0
+            assert process.wait(120) == 0
         finally:
             process.kill()
             process.wait()

@@ -10,7 +10,7 @@ from rescheduler.cli.views.moves_view import MOST_MOVES
 from rescheduler.cli.views.plan_view import show_plan
 from rescheduler.cli.views.utilization_chart import MOST_BARS, bucket_counts, short_names
 from rescheduler.model.moves import Mode
-from rescheduler.planning.plan import Assessment, Blocked, Move, Plan, UtilizationSpread
+from rescheduler.planning.plan import Assessment, BlockedPod, Move, Plan, UtilizationSpread
 
 DOMAIN = ".eu-central-1.compute.internal"
 
@@ -40,7 +40,7 @@ AFTER = assessment([0.5, 0.5], [0.5, 0.5])
 
 def plan_of(
     *moves: Move,
-    blocked: tuple[Blocked, ...] = (),
+    blocked: tuple[BlockedPod, ...] = (),
     before: Assessment = BEFORE,
     after: Assessment = AFTER,
     summary: str = "Done.",
@@ -49,9 +49,9 @@ def plan_of(
 
 
 BLOCKED = (
-    Blocked("kube-system/agent-1", "DaemonSet", "it belongs to its node"),
-    Blocked("kube-system/agent-2", "DaemonSet", "it belongs to its node"),
-    Blocked("shop/db-0", "Disabled", ""),
+    BlockedPod("kube-system/agent-1", "DaemonSet", "it belongs to its node"),
+    BlockedPod("kube-system/agent-2", "DaemonSet", "it belongs to its node"),
+    BlockedPod("shop/db-0", "Disabled", ""),
 )
 PLAN = plan_of(move("shop/cart-0"), move("shop/cart-1"), blocked=BLOCKED, summary="2 moves.")
 

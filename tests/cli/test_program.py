@@ -72,7 +72,7 @@ def test_a_closed_pipe_is_not_reported_as_an_error(start_program: StartProgram) 
         process.stdout.close()
         assert process.stderr is not None
         assert process.stderr.read() == b""
-        assert process.wait(20) == 1
+        assert process.wait(120) == 1
 
 
 def test_a_full_disk_is_reported_in_one_line() -> None:

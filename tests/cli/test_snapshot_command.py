@@ -26,7 +26,7 @@ Command = Callable[..., Result]
 def silent_server() -> Iterator[socket.socket]:
     """A server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(20)
+        server.settimeout(120)
         yield server
 
 
@@ -160,7 +160,7 @@ def test_ctrl_c_ends_it_quietly_and_leaves_no_file(
         assert connection.recv(1), "it requests the first kind, and waits"
         assert len(list(tmp_path.iterdir())) == 2, "there is a temporary file"
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err) == (130, b"", b"")
     assert list(tmp_path.iterdir()) == [kubeconfig]
 

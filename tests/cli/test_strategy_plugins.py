@@ -19,7 +19,7 @@ from rescheduler.planning.strategies.strategy import Strategy
 class Packing(Strategy):
     name = "Packing"
 
-    def pressed(self, used, movable):
+    def nodes_to_relieve(self, used, movable):
         return used[len(used)]
 """
 
@@ -43,7 +43,7 @@ def test_an_error_in_a_plugin_names_its_strategy_and_line(
     site.install("acme-packing", BROKEN)
     result = command("plan", "-s", CLUSTER, "-p", policy)
     assert result.code == 2
-    assert result.err.startswith("rescheduler: strategy Packing: pressed (")
+    assert result.err.startswith("rescheduler: strategy Packing: nodes_to_relieve (")
     assert "line 9): IndexError: index " in result.err
     assert len(result.err.splitlines()) == 1
 

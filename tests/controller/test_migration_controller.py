@@ -59,7 +59,7 @@ async def test_no_more_are_in_flight_than_allowed(corner: Corner) -> None:
 
     async with controller_on(corner.cluster, options, count):
         names = [corner.migrate(pod, target) for pod in pods]
-        statuses = await corner.finished(*names, timeout=40)
+        statuses = await corner.finished(*names)
     assert {each["outcome"] for each in statuses} == {"Landed"}
     assert most == 2
 

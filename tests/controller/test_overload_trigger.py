@@ -6,7 +6,7 @@ from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.settings import Policy
 from testcluster.applying import apply
 from testcluster.builders import node, pod
-from tests.extender.questions import tables_of
+from tests.extender.extender_requests import tables_of
 from tests.kube.support import QUICK_WATCH
 from tests.migration.support import Corner, client_for
 

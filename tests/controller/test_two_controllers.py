@@ -20,7 +20,7 @@ async def test_two_controllers_make_no_second_copy_and_no_gap(corner: Corner) ->
         made = deployment(key, REPLICAS, "100m", template=corner.here())
         apply(corner.cluster, made, budget(key, min_available=REPLICAS))
     count = APPS * REPLICAS
-    await corner.until(lambda: sum(map(is_ready, corner.pods())) == count, timeout=60)
+    await corner.until(lambda: sum(map(is_ready, corner.pods())) == count)
     (target,) = corner.add_nodes("b", cpu="16")
     with Watcher(corner.cluster, corner.namespace) as watcher:
         async with (
@@ -28,7 +28,7 @@ async def test_two_controllers_make_no_second_copy_and_no_gap(corner: Corner) ->
             controller_on(corner.cluster, OPTIONS),
         ):
             names = [corner.migrate(pod, target) for pod in corner.pods()]
-            statuses = await corner.finished(*names, timeout=90)
+            statuses = await corner.finished(*names)
             await corner.until(lambda: not corner.leftovers(), "nothing is left behind")
         await corner.until(lambda: len(corner.pods()) == count, "the old pods are gone")
     assert {each.get("outcome") for each in statuses} == {"Landed"}, statuses

@@ -1,10 +1,18 @@
 """Pods that are on their way count where they are expected, until a watch shows them."""
 
-from rescheduler.extender.handlers import Extender
+from rescheduler.extender.handlers import ExtenderHandlers
 from rescheduler.settings import Policy
 from testcluster.builders import pod
 from testcluster.client import JsonObject
-from tests.extender.questions import Nobody, PlannedFor, Told, nodes, put, scored, tables_of
+from tests.extender.extender_requests import (
+    NO_SERVER,
+    Planned,
+    RecordedEvents,
+    nodes,
+    put,
+    scored,
+    tables_of,
+)
 
 
 class Rollout:
@@ -13,8 +21,8 @@ class Rollout:
     def __init__(self, *objects: JsonObject) -> None:
         self.now = 0.0
         self.tables = tables_of(objects)
-        self.extender = Extender(
-            Nobody, self.tables, Policy(), PlannedFor(), Told(), clock=lambda: self.now
+        self.extender = ExtenderHandlers(
+            NO_SERVER, self.tables, Policy(), Planned(), RecordedEvents(), clock=lambda: self.now
         )
         self.names = list(self.tables.nodes.by_key())
 
@@ -35,7 +43,7 @@ def test_pods_that_come_in_numbers_do_not_all_go_to_the_emptiest_node() -> None:
     ]
 
 
-def test_a_pod_that_is_asked_about_again_is_not_counted_against_itself() -> None:
+def test_a_pod_that_is_scheduled_again_is_not_counted_against_itself() -> None:
     rollout = Rollout(*nodes("a", "b"), pod("shop/busy", on="b", cpu="1", memory="1Gi"))
     assert [rollout.best_for("p") for _ in range(4)] == [["a"]] * 4
 

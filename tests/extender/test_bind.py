@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from rescheduler.extender.handlers import Extender
+from rescheduler.extender.handlers import ExtenderHandlers
 from rescheduler.kube.client import Client
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.settings import Policy
 from testcluster.builders import node, pod
 from testcluster.client import JsonObject
-from tests.extender.questions import PlannedFor, Told, answered, put, scored
+from tests.extender.extender_requests import Planned, RecordedEvents, decoded, put, scored
 from tests.migration.support import Corner, client_for, node_of
 
 
@@ -31,30 +31,35 @@ class Binding:
         self.tables = ClusterTables()
         for name in self.nodes:
             put(self.tables, node(name, cpu="10", memory="10Gi"))
-        self.hot: list[str] = []
-        self.extender = Extender(
-            client, self.tables, Policy(), PlannedFor(), Told(), self.hot.append
+        self.overloaded: list[str] = []
+        self.extender = ExtenderHandlers(
+            client,
+            self.tables,
+            Policy(),
+            Planned(),
+            RecordedEvents(),
+            on_overload=self.overloaded.append,
         )
 
     def pod(self, name: str, cpu: str) -> JsonObject:
         """A pod that waits to be bound, as the server has it; the extender knows it too."""
         built = pod(f"{self.corner.namespace}/{name}", cpu=cpu, schedulerName="nobody")
-        made = self.corner.outside.create(self.corner.path("pods"), built)
-        put(self.tables, made)
-        return made
+        created = self.corner.outside.create(self.corner.path("pods"), built)
+        put(self.tables, created)
+        return created
 
     async def bind(self, pod: JsonObject, node: str, **changes: str) -> str:
-        """What the extender says to a binding: nothing if all is well."""
+        """The error in the response to a binding; empty if the pod is bound."""
         metadata = pod["metadata"]
-        question = {
+        args = {
             "PodName": metadata["name"],
             "PodNamespace": metadata["namespace"],
             "PodUID": metadata["uid"],
             "Node": node,
             **changes,
         }
-        answer: dict[str, Any] = answered(await self.extender.bind(msgspec.json.encode(question)))
-        error: str = answer["Error"]
+        result: dict[str, Any] = decoded(await self.extender.bind(msgspec.json.encode(args)))
+        error: str = result["Error"]
         return error
 
     def node_of(self, name: str) -> str:
@@ -65,35 +70,35 @@ class Binding:
 
 async def test_a_pod_is_bound(corner: Corner, client: Client) -> None:
     binding = Binding(corner, client)
-    made = binding.pod("p", "1")
-    assert await binding.bind(made, binding.nodes[1]) == ""
+    pending = binding.pod("p", "1")
+    assert await binding.bind(pending, binding.nodes[1]) == ""
     assert binding.node_of("p") == binding.nodes[1]
 
 
-async def test_what_the_server_has_against_it_is_told(corner: Corner, client: Client) -> None:
+async def test_the_error_of_the_server_is_in_the_response(corner: Corner, client: Client) -> None:
     binding = Binding(corner, client)
     a, b = binding.nodes
-    made = binding.pod("p", "1")
-    assert "uid" in (await binding.bind(made, a, PodUID="another")).lower()
-    assert "not found" in await binding.bind(made, a, PodName="unheard-of")
+    pending = binding.pod("p", "1")
+    assert "uid" in (await binding.bind(pending, a, PodUID="another")).lower()
+    assert "not found" in await binding.bind(pending, a, PodName="unheard-of")
     assert binding.node_of("p") == ""
-    await binding.bind(made, a)
-    assert f'already assigned to node "{a}"' in await binding.bind(made, b)
+    await binding.bind(pending, a)
+    assert f'already assigned to node "{a}"' in await binding.bind(pending, b)
 
 
-async def test_a_pod_that_makes_its_node_too_hot_is_told_of(corner: Corner, client: Client) -> None:
+async def test_a_pod_that_overloads_its_node_is_reported(corner: Corner, client: Client) -> None:
     binding = Binding(corner, client)
     a, b = binding.nodes
     await binding.bind(binding.pod("small", "8"), a)
-    assert binding.hot == []
+    assert binding.overloaded == []
     await binding.bind(binding.pod("big", "8100m"), b)
-    assert binding.hot == [b]
+    assert binding.overloaded == [b]
 
 
-async def test_a_binding_that_failed_makes_nothing_hot(corner: Corner, client: Client) -> None:
+async def test_a_binding_that_failed_overloads_nothing(corner: Corner, client: Client) -> None:
     binding = Binding(corner, client)
     assert await binding.bind(binding.pod("big", "9"), binding.nodes[0], PodUID="another")
-    assert binding.hot == []
+    assert binding.overloaded == []
 
 
 async def test_a_pod_that_is_bound_counts_before_a_watch_shows_it(

@@ -1,4 +1,4 @@
-"""Certificates are made, renewed before their time is over, and trusted by both sides."""
+"""Certificates are issued, renewed before they expire, and trusted by client and server."""
 
 import ssl
 from dataclasses import replace
@@ -13,14 +13,14 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from rescheduler.errors import SettingsError
 from rescheduler.extender.tls.certificate_secret import SECRET, CertificateSecret, body
 from rescheduler.extender.tls.certificates import (
-    AUTHORITY_LASTS,
-    CERTIFICATE_LASTS,
+    AUTHORITY_LIFETIME,
+    CERTIFICATE_LIFETIME,
     Bundle,
+    is_valid_for,
     new_bundle,
     new_client,
     new_serving,
     renewed,
-    serves,
 )
 from rescheduler.extender.tls.key_pair import KeyPair
 from rescheduler.extender.tls.serving_tls import (
@@ -35,7 +35,7 @@ NAMES = ("localhost", "127.0.0.1", "rescheduler.ops.svc")
 NOW = datetime.now(UTC)
 
 
-def shakes_hands(
+def handshake_succeeds(
     serving: KeyPair, trusted: bytes, name: str, client: KeyPair | None, directory: Path
 ) -> bool:
     """Whether a client that trusts `trusted` and a server with `serving` agree, in memory."""
@@ -66,48 +66,50 @@ def shakes_hands(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_both_sides_trust_what_was_made(name: str, tmp_path: Path) -> None:
+def test_client_and_server_trust_what_was_issued(name: str, tmp_path: Path) -> None:
     bundle = new_bundle(NAMES, NOW)
-    assert shakes_hands(bundle.serving, bundle.trusted, name, bundle.client, tmp_path)
+    assert handshake_succeeds(bundle.serving, bundle.trusted, name, bundle.client, tmp_path)
 
 
 def test_another_name_is_not_trusted(tmp_path: Path) -> None:
     bundle = new_bundle(NAMES, NOW)
-    assert not shakes_hands(bundle.serving, bundle.trusted, "elsewhere", None, tmp_path)
+    assert not handshake_succeeds(bundle.serving, bundle.trusted, "elsewhere", None, tmp_path)
 
 
 def test_a_client_of_another_authority_is_not_trusted(tmp_path: Path) -> None:
     ours, theirs = new_bundle(NAMES, NOW), new_bundle(NAMES, NOW)
-    assert not shakes_hands(ours.serving, ours.trusted, "localhost", theirs.client, tmp_path)
+    assert not handshake_succeeds(ours.serving, ours.trusted, "localhost", theirs.client, tmp_path)
 
 
 def test_a_server_certificate_is_no_client_certificate(tmp_path: Path) -> None:
     bundle = new_bundle(NAMES, NOW)
-    assert not shakes_hands(bundle.serving, bundle.trusted, "localhost", bundle.serving, tmp_path)
+    assert not handshake_succeeds(
+        bundle.serving, bundle.trusted, "localhost", bundle.serving, tmp_path
+    )
 
 
-def test_what_is_young_is_kept() -> None:
+def test_what_is_not_due_is_kept() -> None:
     bundle = new_bundle(NAMES, NOW)
-    assert renewed(bundle, NAMES, NOW + CERTIFICATE_LASTS / 2) is bundle
+    assert renewed(bundle, NAMES, NOW + CERTIFICATE_LIFETIME / 2) is bundle
 
 
-def test_old_certificates_are_made_anew_under_the_same_authority(tmp_path: Path) -> None:
-    bundle = new_bundle(NAMES, NOW - CERTIFICATE_LASTS * 0.7)
+def test_certificates_that_are_due_are_renewed_under_the_same_authority(tmp_path: Path) -> None:
+    bundle = new_bundle(NAMES, NOW - CERTIFICATE_LIFETIME * 0.7)
     fresh = renewed(bundle, NAMES, NOW)
     assert fresh.trusted == bundle.trusted
     assert fresh.serving != bundle.serving
     assert fresh.client != bundle.client
-    assert shakes_hands(fresh.serving, bundle.trusted, "localhost", fresh.client, tmp_path)
+    assert handshake_succeeds(fresh.serving, bundle.trusted, "localhost", fresh.client, tmp_path)
 
 
-def test_a_new_authority_is_trusted_beside_the_old_one(tmp_path: Path) -> None:
-    old = new_bundle(NAMES, NOW - AUTHORITY_LASTS * 0.7)
+def test_a_new_authority_is_trusted_as_well_as_the_old_one(tmp_path: Path) -> None:
+    old = new_bundle(NAMES, NOW - AUTHORITY_LIFETIME * 0.7)
     fresh = renewed(old, NAMES, NOW)
     assert len(x509.load_pem_x509_certificates(fresh.trusted)) == 2
     assert old.trusted in fresh.trusted
-    assert shakes_hands(fresh.serving, fresh.trusted, "localhost", fresh.client, tmp_path)
+    assert handshake_succeeds(fresh.serving, fresh.trusted, "localhost", fresh.client, tmp_path)
     not_yet_renewed = new_serving(old.authority, NAMES, NOW)
-    assert shakes_hands(not_yet_renewed, fresh.trusted, "localhost", None, tmp_path)
+    assert handshake_succeeds(not_yet_renewed, fresh.trusted, "localhost", None, tmp_path)
 
 
 def test_a_further_name_gets_a_new_certificate() -> None:
@@ -133,7 +135,7 @@ async def test_replicas_share_the_certificates_in_the_secret(corner: Corner) -> 
 async def test_the_secret_is_renewed_in_time_by_whoever_notices(corner: Corner) -> None:
     async with client_for(corner.cluster) as client:
         first = await secret_source(corner, client, NOW).load()
-        later = NOW + CERTIFICATE_LASTS * 0.7
+        later = NOW + CERTIFICATE_LIFETIME * 0.7
         second = await secret_source(corner, client, later).load()
         third = await secret_source(corner, client, later).load()
     assert second.serving != first.serving
@@ -183,7 +185,7 @@ def mixed_up(one: Bundle, other: Bundle) -> list[tuple[Bundle, str]]:
     swapped = KeyPair(one.serving.certificate, other.serving.key)
     return [
         (replace(one, trusted=other.trusted), "the key does not fit the authority's"),
-        (replace(one, authority_key=of_another_kind), "expected keys of elliptic curves"),
+        (replace(one, authority_key=of_another_kind), "expected elliptic curve keys"),
         (replace(one, serving=other.serving), "the serving certificate is not of this authority"),
         (replace(one, client=other.client), "the client certificate is not of this authority"),
         (replace(one, serving=swapped), "the key does not fit the serving certificate"),
@@ -196,17 +198,17 @@ def test_a_bundle_whose_parts_do_not_belong_together_is_refused() -> None:
             renewed(bundle, NAMES, NOW)
 
 
-def test_a_serving_certificate_without_names_is_made_anew() -> None:
+def test_a_serving_certificate_without_names_is_renewed() -> None:
     bundle = new_bundle(NAMES, NOW)
     nameless = new_client(bundle.authority, NOW)
     fresh = renewed(replace(bundle, serving=nameless), NAMES, NOW)
-    assert serves(fresh.serving.certificate, NAMES)
+    assert is_valid_for(fresh.serving.certificate, NAMES)
 
 
 async def test_what_others_have_added_to_the_secret_stays(corner: Corner) -> None:
     """Such as the labels of whoever deploys us, and another type."""
     key = f"{corner.namespace}/certificates"
-    old = body(key, new_bundle(NAMES, NOW - CERTIFICATE_LASTS * 0.7))
+    old = body(key, new_bundle(NAMES, NOW - CERTIFICATE_LIFETIME * 0.7))
     old["metadata"]["labels"] = {"team": "ours"}
     path = SECRET.object_path(corner.namespace, "").rstrip("/")
     corner.outside.create(path, {**old, "type": "Opaque"})
@@ -218,7 +220,7 @@ async def test_what_others_have_added_to_the_secret_stays(corner: Corner) -> Non
     assert found["data"]["tls.crt"] != old["data"]["tls.crt"]
 
 
-async def test_a_secret_that_was_deleted_is_made_again(corner: Corner) -> None:
+async def test_a_secret_that_was_deleted_is_created_again(corner: Corner) -> None:
     async with client_for(corner.cluster) as client:
         source = secret_source(corner, client, NOW)
         first = await source.load()

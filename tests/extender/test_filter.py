@@ -1,25 +1,25 @@
-"""Which nodes may be used for a new pod, and what is said about the others."""
+"""Which nodes pass for a new pod, and the reasons for the others."""
 
 from typing import Any
 
 import pytest
 
-from rescheduler.extender.promised_room import Promise
+from rescheduler.extender.waiting_migrations import PromisedRoom
 from rescheduler.labels import MAINTENANCE
 from rescheduler.settings import NodeMaintenanceOptions, Policy, node_label_of
 from testcluster.builders import daemonset, node, pod
 from testcluster.client import JsonObject
-from tests.extender.questions import (
-    PlannedFor,
-    Told,
-    answered,
-    asked,
+from tests.extender.extender_requests import (
+    Planned,
+    RecordedEvents,
+    decoded,
     extender_for,
     filtered,
     nodes,
     put,
     refused,
     tables_of,
+    with_names,
 )
 
 CORDON_TAINT = "node.kubernetes.io/unschedulable"
@@ -31,7 +31,7 @@ def filled(name: str, cpu: str = "1", memory: str = "1Gi") -> JsonObject:
     return pod(f"shop/on-{name}", on=name, cpu=cpu, memory=memory)
 
 
-def test_a_node_that_the_pod_would_bring_above_a_threshold_is_refused_and_told_why() -> None:
+def test_a_node_that_the_pod_would_bring_above_a_threshold_is_refused_with_the_reason() -> None:
     extender = extender_for(
         [
             *nodes("free", "cpu", "memory", "both"),
@@ -109,16 +109,16 @@ def test_the_label_for_maintenance_is_the_policys() -> None:
 def test_overloaded_nodes_are_let_through_when_there_are_no_others_least_overloaded_first() -> None:
     extender = extender_for(
         [
-            *nodes("hottest", "warm", "hot", "closed"),
+            *nodes("fullest", "full", "fuller", "closed"),
             *nodes("maintained", **BUSY),
-            filled("hottest", cpu="9500m", memory="0"),
-            filled("warm", cpu="7500m", memory="7.5Gi"),
-            filled("hot", cpu="0", memory="9Gi"),
+            filled("fullest", cpu="9500m", memory="0"),
+            filled("full", cpu="7500m", memory="7.5Gi"),
+            filled("fuller", cpu="0", memory="9Gi"),
         ],
-        PlannedFor(promises=[Promise("u", "closed", {"cpu": 10_000})]),
+        Planned(promises=[PromisedRoom("closed", {"cpu": 10_000})]),
     )
-    names = ["maintained", "hottest", "closed", "hot", "warm"]
-    assert filtered(extender, NEW, names) == ["warm", "hot", "hottest"]
+    names = ["maintained", "fullest", "closed", "fuller", "full"]
+    assert filtered(extender, NEW, names) == ["full", "fuller", "fullest"]
     assert refused(extender, NEW, names).keys() == {"maintained", "closed"}
 
 
@@ -128,18 +128,18 @@ def test_a_strict_filter_lets_no_overloaded_node_through() -> None:
     assert refused(extender, NEW, ["a"]) == {"a": "node(s) would have CPU above 80% with this pod"}
 
 
-def test_people_are_told_once_per_pod_that_overloaded_nodes_were_let_through() -> None:
-    told = Told()
+def test_one_event_per_pod_says_that_overloaded_nodes_were_let_through() -> None:
+    recorded = RecordedEvents()
     objects = [*nodes("a", "b"), filled("a", cpu="9"), filled("b", cpu="8")]
-    extender = extender_for(objects, told=told)
+    extender = extender_for(objects, events=recorded)
     for _ in range(3):
         filtered(extender, NEW, ["a", "b"])
-    ((about, reason, text),) = told.events
+    ((about, reason, text),) = recorded.events
     assert (about, reason) == ("new", "AllNodesOverloaded")
     assert "(2)" in text
     assert "least loaded is b with CPU at 90% and memory at 20%" in text
     filtered(extender, pod("shop/other", cpu="1"), ["a", "b"])
-    assert [about for about, _, _ in told.events] == ["new", "other"]
+    assert [about for about, _, _ in recorded.events] == ["new", "other"]
 
 
 def test_a_pod_of_a_daemon_set_is_not_refused_for_load() -> None:
@@ -152,8 +152,8 @@ def test_a_pod_of_a_daemon_set_is_not_refused_for_load() -> None:
 
 
 def test_promised_room_is_kept_for_whom_it_was_promised_to() -> None:
-    promise = Promise("u", "a", {"cpu": 4000, "memory": 0, "pods": 1})
-    extender = extender_for([*nodes("a", "b"), filled("a", cpu="5500m")], PlannedFor({}, [promise]))
+    promise = PromisedRoom("a", {"cpu": 4000, "memory": 0, "pods": 1})
+    extender = extender_for([*nodes("a", "b"), filled("a", cpu="5500m")], Planned({}, [promise]))
     assert filtered(extender, NEW, ["a", "b"]) == ["b"]
     assert refused(extender, NEW, ["a"]) == {
         "a": "node(s) had promised their room to a migration under way"
@@ -164,8 +164,8 @@ def test_promised_room_is_kept_for_whom_it_was_promised_to() -> None:
 
 def test_all_promises_on_a_node_count_together_and_any_resource_does() -> None:
     gpu = "nvidia.com/gpu"
-    promises = [Promise(str(number), "a", {gpu: 1, "cpu": 10}) for number in range(3)]
-    planned = PlannedFor({}, promises)
+    promises = [PromisedRoom("a", {gpu: 1, "cpu": 10}) for number in range(3)]
+    planned = Planned({}, promises)
     extender = extender_for(nodes("a", resources={gpu: "4"}), planned)
     container = {"name": "app", "image": "app", "resources": {"requests": {gpu: "1"}}}
     assert filtered(extender, pod("shop/one", containers=[container]), ["a"]) == ["a"]
@@ -175,40 +175,40 @@ def test_all_promises_on_a_node_count_together_and_any_resource_does() -> None:
 
 
 def test_the_last_place_for_a_pod_can_be_promised() -> None:
-    promise = Promise("u", "a", {"pods": 1})
-    extender = extender_for([*nodes("a", pods=2), filled("a")], PlannedFor({}, [promise]))
+    promise = PromisedRoom("a", {"pods": 1})
+    extender = extender_for([*nodes("a", pods=2), filled("a")], Planned({}, [promise]))
     assert filtered(extender, pod("shop/modest"), ["a"]) == []
 
 
 def test_room_that_is_promised_counts_as_load() -> None:
-    promise = Promise("u", "a", {"cpu": 7500, "memory": 0})
-    extender = extender_for(nodes("a", "b"), PlannedFor({}, [promise]))
+    promise = PromisedRoom("a", {"cpu": 7500, "memory": 0})
+    extender = extender_for(nodes("a", "b"), Planned({}, [promise]))
     assert refused(extender, NEW, ["a", "b"]) == {
         "a": "node(s) would have CPU above 80% with this pod"
     }
 
 
-def test_a_promise_on_a_node_that_is_not_known_or_not_asked_about_does_no_harm() -> None:
-    planned = PlannedFor({}, [Promise("u", "gone", {"cpu": 1}), Promise("v", "b", {"cpu": 1})])
+def test_a_promise_on_a_node_that_is_not_known_or_not_in_the_request_does_no_harm() -> None:
+    planned = Planned({}, [PromisedRoom("gone", {"cpu": 1}), PromisedRoom("b", {"cpu": 1})])
     extender = extender_for(nodes("a", "b"), planned)
     assert filtered(extender, NEW, ["gone", "a"]) == ["gone", "a"]
 
 
 def test_the_target_of_a_migration_is_not_refused_to_its_own_pod_for_load() -> None:
-    promises = [Promise("other", "t", {"cpu": 9_999})]
+    promises = [PromisedRoom("t", {"cpu": 9_999})]
     objects = [*nodes("t"), filled("t", cpu="9"), *nodes("a")]
-    extender = extender_for(objects, PlannedFor({"shop/new": "t"}, promises), strict_filter=True)
+    extender = extender_for(objects, Planned({"shop/new": "t"}, promises), strict_filter=True)
     assert filtered(extender, NEW, ["a", "t"]) == ["a", "t"]
     assert filtered(extender, pod("shop/stranger", cpu="1"), ["a", "t"]) == ["a"]
 
 
 def test_a_target_under_maintenance_is_refused_even_to_its_own_pod() -> None:
-    extender = extender_for([*nodes("t", **BUSY), *nodes("a")], PlannedFor({"shop/new": "t"}))
+    extender = extender_for([*nodes("t", **BUSY), *nodes("a")], Planned({"shop/new": "t"}))
     assert filtered(extender, NEW, ["a", "t"]) == ["a"]
 
 
 def test_a_target_that_is_not_offered_changes_nothing() -> None:
-    planned = PlannedFor({"shop/new": "t"})
+    planned = Planned({"shop/new": "t"})
     extender = extender_for([*nodes("a"), filled("a", cpu="9")], planned, strict_filter=True)
     assert filtered(extender, NEW, ["a"]) == []
 
@@ -225,9 +225,9 @@ def test_a_node_that_we_do_not_know_is_left_to_the_scheduler() -> None:
 def test_no_nodes_in_give_no_nodes_out() -> None:
     extender = extender_for(nodes("a"))
     assert filtered(extender, NEW, []) == []
-    answer = answered(extender.filter(asked(NEW, None)))
-    assert answer["Nodes"] == {"items": []}
-    assert not answer["FailedAndUnresolvableNodes"]
+    result = decoded(extender.filter(with_names(NEW, None)))
+    assert result["Nodes"] == {"items": []}
+    assert not result["FailedAndUnresolvableNodes"]
 
 
 def test_what_happens_to_nodes_and_pods_shows_at_once() -> None:

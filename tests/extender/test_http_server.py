@@ -1,4 +1,4 @@
-"""The server refuses whom it does not know and what it cannot use, and never breaks."""
+"""The server refuses unknown clients and bad requests, and never fails."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from rescheduler.extender import http_server
 from rescheduler.extender.tls.certificates import new_bundle
 from testcluster import TestCluster
-from tests.extender.serving import Side, post, serving_on
+from tests.extender.running_extender import RunningExtender, post, serving_on
 
 POD = {"metadata": {"name": "web", "namespace": "shop", "uid": "1"}, "spec": {"containers": []}}
-QUESTION = {"Pod": POD, "NodeNames": ["a", "b"]}
+ARGS = {"Pod": POD, "NodeNames": ["a", "b"]}
 REVIEW = {
     "apiVersion": "admission.k8s.io/v1",
     "kind": "AdmissionReview",
@@ -26,8 +26,8 @@ REVIEW = {
 }
 BINDING = {"PodName": "nobody", "PodNamespace": "default", "PodUID": "1", "Node": "nowhere"}
 PATHS: dict[str, Any] = {
-    "/extender/filter": QUESTION,
-    "/extender/prioritize": QUESTION,
+    "/extender/filter": ARGS,
+    "/extender/prioritize": ARGS,
     "/extender/bind": BINDING,
     "/webhook/pods": REVIEW,
 }
@@ -35,14 +35,14 @@ EXTENDER = [path for path in PATHS if path.startswith("/extender")]
 
 
 @pytest.fixture
-async def side(migratory: TestCluster, tmp_path: Path) -> AsyncIterator[Side]:
+async def extender(migratory: TestCluster, tmp_path: Path) -> AsyncIterator[RunningExtender]:
     async with serving_on(migratory, tmp_path) as serving:
         yield serving
 
 
-async def test_a_known_client_is_answered(side: Side) -> None:
-    async with side.session() as session:
-        assert await post(session, "/extender/filter", QUESTION) == (
+async def test_a_known_client_is_answered(extender: RunningExtender) -> None:
+    async with extender.session() as session:
+        assert await post(session, "/extender/filter", ARGS) == (
             200,
             {
                 "Nodes": None,
@@ -52,81 +52,83 @@ async def test_a_known_client_is_answered(side: Side) -> None:
                 "Error": "",
             },
         )
-        status, answer = await post(session, "/extender/prioritize", QUESTION)
-        assert (status, [each["Host"] for each in answer]) == (200, ["a", "b"])
-        status, answer = await post(session, "/extender/bind", BINDING)
+        status, response = await post(session, "/extender/prioritize", ARGS)
+        assert (status, [entry["Host"] for entry in response]) == (200, ["a", "b"])
+        status, response = await post(session, "/extender/bind", BINDING)
         assert status == 200
-        assert "not found" in answer["Error"]
+        assert "not found" in response["Error"]
 
 
 @pytest.mark.parametrize("path", EXTENDER)
-async def test_a_client_without_a_certificate_is_refused(side: Side, path: str) -> None:
-    async with side.session(known=False) as session:
-        status, answer = await post(session, path, PATHS[path])
-    assert (status, answer) == (403, {"error": "expected a client certificate"})
+async def test_a_client_without_a_certificate_is_refused(
+    extender: RunningExtender, path: str
+) -> None:
+    async with extender.session(known=False) as session:
+        status, response = await post(session, path, PATHS[path])
+    assert (status, response) == (403, {"error": "expected a client certificate"})
 
 
 async def test_a_client_with_a_certificate_of_someone_else_is_refused(
-    side: Side, tmp_path: Path
+    extender: RunningExtender, tmp_path: Path
 ) -> None:
     stranger = new_bundle(("127.0.0.1",), datetime.now(UTC)).client
     certificate, key = tmp_path / "stranger.crt", tmp_path / "stranger.key"
     certificate.write_bytes(stranger.certificate)
     key.write_bytes(stranger.key)
-    context = side.client_context(known=False)
+    context = extender.client_context(known=False)
     context.load_cert_chain(certificate, key)
     connector = aiohttp.TCPConnector(ssl=context)
-    async with aiohttp.ClientSession(side.url, connector=connector) as session:
+    async with aiohttp.ClientSession(extender.url, connector=connector) as session:
         with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
-            await post(session, "/extender/filter", QUESTION)
+            await post(session, "/extender/filter", ARGS)
         with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
             await post(session, "/webhook/pods", REVIEW)
 
 
-async def test_health_and_webhook_need_no_certificate(side: Side) -> None:
-    async with side.session(known=False) as session:
+async def test_health_and_webhook_need_no_certificate(extender: RunningExtender) -> None:
+    async with extender.session(known=False) as session:
         for path in ("/healthz", "/readyz"):
             async with session.get(path) as response:
                 assert (response.status, await response.text()) == (200, "ok\n")
-        status, answer = await post(session, "/webhook/pods", REVIEW)
-    assert (status, answer["response"]) == (200, {"uid": "7", "allowed": True})
+        status, response = await post(session, "/webhook/pods", REVIEW)
+    assert (status, response["response"]) == (200, {"uid": "7", "allowed": True})
 
 
-async def test_when_knowledge_is_too_old_schedulers_are_told_and_pods_let_pass(
-    side: Side, monkeypatch: pytest.MonkeyPatch
+async def test_while_the_view_of_the_cluster_is_too_old_schedulers_get_503_and_pods_pass(
+    extender: RunningExtender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rescheduler.extender.extender_server.OLDEST_KNOWLEDGE_SECONDS", -1.0)
-    async with side.session() as session:
+    async with extender.session() as session:
         for path in ("/extender/filter", "/extender/prioritize"):
-            status, answer = await post(session, path, QUESTION)
+            status, response = await post(session, path, ARGS)
             assert status == 503
-            assert "what is known of the cluster is" in answer["error"]
+            assert "the view of the cluster is" in response["error"]
         async with session.get("/readyz") as response:
             assert response.status == 503
         async with session.get("/healthz") as response:
             assert response.status == 200
-        status, answer = await post(session, "/webhook/pods", REVIEW)
-        assert (status, answer["response"]) == (200, {"uid": "7", "allowed": True})
-        status, answer = await post(session, "/extender/bind", BINDING)
-        assert (status, "not found" in answer["Error"]) == (200, True)
+        status, response = await post(session, "/webhook/pods", REVIEW)
+        assert (status, response["response"]) == (200, {"uid": "7", "allowed": True})
+        status, response = await post(session, "/extender/bind", BINDING)
+        assert (status, "not found" in response["Error"]) == (200, True)
 
 
-async def test_plain_http_is_refused(side: Side) -> None:
-    async with aiohttp.ClientSession(f"http://127.0.0.1:{side.port}") as session:
+async def test_plain_http_is_refused(extender: RunningExtender) -> None:
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{extender.port}") as session:
         with pytest.raises(aiohttp.ClientError):
             await post(session, "/webhook/pods", REVIEW)
 
 
 @pytest.mark.parametrize("is_announced", [True, False])
 async def test_bodies_that_are_too_long_are_refused(
-    side: Side, monkeypatch: pytest.MonkeyPatch, is_announced: bool
+    extender: RunningExtender, monkeypatch: pytest.MonkeyPatch, is_announced: bool
 ) -> None:
     async def parts() -> AsyncIterator[bytes]:
-        for _ in range(http_server.LONGEST_REVIEW // (1 << 16) + 1):
+        for _ in range(http_server.MAX_REVIEW_BYTES // (1 << 16) + 1):
             yield bytes(1 << 16)
 
-    body: Any = bytes(http_server.LONGEST_REVIEW + 1) if is_announced else parts()
-    async with side.session() as session, session.post("/webhook/pods", data=body) as response:
+    body: Any = bytes(http_server.MAX_REVIEW_BYTES + 1) if is_announced else parts()
+    async with extender.session() as session, session.post("/webhook/pods", data=body) as response:
         assert response.status == 413
         assert "at most" in (await response.json())["error"]
 
@@ -148,16 +150,16 @@ async def test_bodies_that_are_too_long_are_refused(
     ],
     ids=lambda body: repr(body[:12]),
 )
-async def test_what_cannot_be_understood_is_answered_with_the_reason(
-    side: Side, path: str, body: bytes
+async def test_what_cannot_be_decoded_is_refused_with_the_reason(
+    extender: RunningExtender, path: str, body: bytes
 ) -> None:
-    async with side.session() as session, session.post(path, data=body) as response:
+    async with extender.session() as session, session.post(path, data=body) as response:
         assert response.status == 400
         assert "expected" in (await response.json())["error"].lower()
 
 
-async def test_other_paths_and_methods_are_refused(side: Side) -> None:
-    async with side.session() as session:
+async def test_other_paths_and_methods_are_refused(extender: RunningExtender) -> None:
+    async with extender.session() as session:
         async with session.get("/extender/filter") as response:
             assert response.status == 405
         async with session.post("/elsewhere") as response:
@@ -179,10 +181,10 @@ def mutated(draw: st.DrawFn, original: Any) -> Any:
     if isinstance(original, list):
         return [*original, draw(json_values)]
     key = draw(st.sampled_from(sorted(original)))
-    made = {**original, key: draw(mutated(original[key]))}
+    changed = {**original, key: draw(mutated(original[key]))}
     if draw(st.booleans()):
-        del made[draw(st.sampled_from(sorted(made)))]
-    return made
+        del changed[draw(st.sampled_from(sorted(changed)))]
+    return changed
 
 
 FULL_POD: dict[str, Any] = {
@@ -219,13 +221,13 @@ ORIGINALS: dict[str, Any] = {
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
-async def test_no_question_however_strange_breaks_the_server(
-    side: Side, data: st.DataObject
+async def test_no_request_however_strange_breaks_the_server(
+    extender: RunningExtender, data: st.DataObject
 ) -> None:
     path = data.draw(st.sampled_from(sorted(ORIGINALS)))
     body = data.draw(
         st.binary(max_size=200)
         | mutated(ORIGINALS[path]).map(lambda value: msgspec.json.encode(value))
     )
-    async with side.session() as session, session.post(path, data=body) as response:
+    async with extender.session() as session, session.post(path, data=body) as response:
         assert response.status < 500, (path, body, await response.text())

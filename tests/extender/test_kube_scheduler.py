@@ -12,12 +12,12 @@ from testcluster.client import JsonObject
 from testcluster.serving import serve, shipped_configuration
 from testcluster.waiting import wait_until
 from tests.conftest import Start
-from tests.extender.support import (
+from tests.extender.kube_scheduler import (
     OURS,
+    OtherExtender,
     Pods,
-    StandInServer,
     log_of,
-    standing_in,
+    serving,
 )
 from tests.migration.support import Corner, node_of
 
@@ -26,24 +26,24 @@ EXAMPLE_POLICY = Path(__file__).parents[2] / "examples" / "policy.yaml"
 
 
 def fill(corner: Corner, node: str, cpu: str, memory: str = "1Gi") -> None:
-    """Have so much of a node taken."""
+    """Take so much of a node."""
     key = f"{corner.namespace}/on-{node}"
     apply(corner.cluster, pod(key, on=node, cpu=cpu, memory=memory))
 
 
-def test_hot_nodes_and_those_under_maintenance_are_avoided_and_the_pod_says_why(
+def test_overloaded_nodes_and_those_under_maintenance_are_avoided_and_the_pod_says_why(
     corner: Corner, start: Start, tmp_path: Path
 ) -> None:
-    hot, free = corner.add_nodes("hot", "free", cpu="10")
+    full, free = corner.add_nodes("full", "free", cpu="10")
     corner.add_nodes("maintained", cpu="10", labels=MAINTENANCE)
-    fill(corner, hot, "7500m")
+    fill(corner, full, "7500m")
     served = serve(start, tmp_path / "tls", "strictFilter: true")
     pods = Pods(corner)
     with corner.cluster.extra_scheduler(served.configuration()):
         places = [pods.place(f"p{number}", cpu="2") for number in range(4)]
         assert places == [free] * 4
         pods.create("late", cpu="2")
-        why = wait_until(lambda: pods.why_not("late"), what="it is told why")
+        why = wait_until(lambda: pods.why_not("late"), what="the reason is known")
         assert "1 node(s) were under maintenance" in why
         assert "2 node(s) would have CPU above 80% with this pod" in why
         corner.outside.delete(corner.path("pods", "p0"))
@@ -53,25 +53,25 @@ def test_hot_nodes_and_those_under_maintenance_are_avoided_and_the_pod_says_why(
 def test_overloaded_nodes_are_used_for_want_of_others_and_an_event_says_so(
     corner: Corner, start: Start, tmp_path: Path
 ) -> None:
-    warm, hot = corner.add_nodes("warm", "hot", cpu="10", memory="10Gi")
-    fill(corner, warm, "8", "8Gi")
-    fill(corner, hot, "8900m", "8900Mi")
+    full, fuller = corner.add_nodes("full", "fuller", cpu="10", memory="10Gi")
+    fill(corner, full, "8", "8Gi")
+    fill(corner, fuller, "8900m", "8900Mi")
     served = serve(start, tmp_path / "tls")
     pods = Pods(corner)
 
-    def told() -> list[str]:
-        """What Events of ours about the pod say."""
+    def messages() -> list[str]:
+        """Those of our Events."""
         events = corner.all("events")
-        return [each["message"] for each in events if each["reason"] == "AllNodesOverloaded"]
+        return [event["message"] for event in events if event["reason"] == "AllNodesOverloaded"]
 
     with corner.cluster.extra_scheduler(served.configuration()):
-        assert pods.place("late", cpu="1") == warm
-        wait_until(told, what="an Event was sent")
+        assert pods.place("late", cpu="1") == full
+        wait_until(messages, what="an Event was created")
         # The next one waits, and is tried again and again, for want of CPU.
         pods.create("huge", cpu="1500m")
         wait_until(lambda: pods.why_not("huge"), what="it does not fit")
-    (text,) = told()
-    assert f"the least loaded is {warm} with CPU at 90%" in text
+    (text,) = messages()
+    assert f"the least loaded is {full} with CPU at 90%" in text
 
 
 def test_a_skewed_cluster_is_evened_out_more_than_by_the_default_scheduler(
@@ -81,8 +81,8 @@ def test_a_skewed_cluster_is_evened_out_more_than_by_the_default_scheduler(
     groups = {"default-scheduler": "default", OURS: "ours"}
     for group in groups.values():
         names = [f"{group}-{number}" for number in range(20)]
-        made = corner.add_nodes(*names, cpu="16", memory="64Gi", labels={"group": group})
-        for name in made[::2]:
+        added = corner.add_nodes(*names, cpu="16", memory="64Gi", labels={"group": group})
+        for name in added[::2]:
             fill(corner, name, "5500m", "22Gi")
     served = serve(start, tmp_path / "tls")
     with corner.cluster.extra_scheduler(served.configuration()):
@@ -100,7 +100,7 @@ def deviation_with(corner: Corner, scheduler: str, group: str) -> float:
     template["nodeSelector"]["group"] = group
 
     def placed() -> list[JsonObject]:
-        return [each for each in corner.pods() if f"-{group}-" in node_of(each)]
+        return [pod for pod in corner.pods() if f"-{group}-" in node_of(pod)]
 
     before = len(placed())
     for number in range(10):
@@ -108,13 +108,14 @@ def deviation_with(corner: Corner, scheduler: str, group: str) -> float:
         name = f"{corner.namespace}/{group}-{number}"
         apply(corner.cluster, deployment(name, 50, cpu, memory, template=template))
         wanted = before + 50 * (number + 1)
-        wait_until(lambda: len(placed()) == wanted, 60, f"{wanted} pods are placed")  # noqa: B023
+        wait_until(lambda: len(placed()) == wanted, what=f"{wanted} pods are placed")  # noqa: B023
     pods = placed()
     loads = {name: 0.0 for name in corner.nodes if f"-{group}-" in name}
-    for each in pods:
-        (container,) = each["spec"]["containers"]
+    for placed_pod in pods:
+        (container,) = placed_pod["spec"]["containers"]
         requests = container["resources"]["requests"]
-        loads[node_of(each)] += (cores(requests["cpu"]) / 16 + gib(requests["memory"]) / 64) * 50
+        share = cores(requests["cpu"]) / 16 + gib(requests["memory"]) / 64
+        loads[node_of(placed_pod)] += share * 50
     return statistics.pstdev(loads.values())
 
 
@@ -153,7 +154,7 @@ def test_pods_are_placed_whether_we_are_stopped_or_killed(
     pods = Pods(corner)
     with corner.cluster.extra_scheduler(served.configuration(bindVerb="bind")) as scheduler:
         assert pods.place("before", cpu="10m") == only
-        # It accepts connections and never answers.
+        # It accepts connections and never responds.
         served.process.send_signal(signal.SIGSTOP)
         assert pods.place("while-hanging", cpu="10m") == only
         served.process.kill()
@@ -162,22 +163,22 @@ def test_pods_are_placed_whether_we_are_stopped_or_killed(
         assert "has ignorable flag set" in log_of(scheduler)
 
 
-def test_pods_are_placed_whatever_an_extender_answers(corner: Corner) -> None:
-    # With a single node to choose from, nobody would be asked how good it is.
+def test_pods_are_placed_whatever_an_extender_responds(corner: Corner) -> None:
+    # With a single node to choose from, the scheduler would skip prioritize.
     choice = corner.add_nodes("a", "b")
-    stand_ins = [
-        StandInServer(0),
-        StandInServer(503, b'{"error": "the cluster is not known yet"}'),
-        StandInServer(200, b"<html>"),
-        StandInServer(200, b'{"NodeNames": ["a-node-that-was-not-asked-about"]}'),
-        StandInServer(200, b'{"Error": "out of order"}'),
-        StandInServer(400, b""),
+    others = [
+        OtherExtender(0),
+        OtherExtender(503, b'{"error": "the cluster is not loaded yet"}'),
+        OtherExtender(200, b"<html>"),
+        OtherExtender(200, b'{"NodeNames": ["a-node-that-was-not-in-the-request"]}'),
+        OtherExtender(200, b'{"Error": "out of order"}'),
+        OtherExtender(400, b""),
     ]
     pods = Pods(corner)
-    configuration = shipped_configuration(*[each.extender for each in stand_ins])
-    with standing_in(*stand_ins), corner.cluster.extra_scheduler(configuration):
+    configuration = shipped_configuration(*[other.extender for other in others])
+    with serving(*others), corner.cluster.extra_scheduler(configuration):
         assert {pods.place(f"p{number}") for number in range(2)} <= set(choice)
-    assert all(each.questions >= 4 for each in stand_ins), "all were asked, about both pods"
+    assert all(other.requests >= 4 for other in others), "all had requests for both pods"
 
 
 def test_a_scheduler_takes_a_policy_file_and_leaves_our_part_alone(corner: Corner) -> None:

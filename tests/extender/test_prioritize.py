@@ -1,26 +1,26 @@
-"""How good a place each node is for a new pod."""
+"""The scores of nodes for a new pod."""
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.extender.promised_room import Promise
+from rescheduler.extender.waiting_migrations import PromisedRoom
 from rescheduler.settings import ScoreWeights
 from testcluster.builders import pod
 from testcluster.client import JsonObject
-from tests.extender.questions import PlannedFor, extender_for, nodes, scored
+from tests.extender.extender_requests import Planned, extender_for, nodes, scored
 
 NEW = pod("shop/new", cpu="100m", memory="100Mi")
 NAMES = ["n0", "n1", "n2", "n3", "n4"]
 
 
 def loaded(cpu: list[float], memory: list[float] | None = None) -> list[JsonObject]:
-    """Nodes of 10 CPUs and 10 GiB with so much taken of each."""
-    made = nodes(*NAMES[: len(cpu)])
+    """Nodes of 10 CPUs and 10 GiB with so much of each in use."""
+    objects = nodes(*NAMES[: len(cpu)])
     for number, (name, cores, gib) in enumerate(zip(NAMES, cpu, memory or cpu, strict=False)):
-        made.append(pod(f"shop/p{number}", on=name, cpu=f"{cores:g}", memory=f"{gib:g}Gi"))
-    return made
+        objects.append(pod(f"shop/p{number}", on=name, cpu=f"{cores:g}", memory=f"{gib:g}Gi"))
+    return objects
 
 
 def test_the_less_loaded_the_better() -> None:
@@ -61,20 +61,20 @@ def test_balance_is_for_bringing_nodes_closer_to_the_mean_of_all() -> None:
 
 
 def test_the_planned_target_gets_ten_and_all_others_at_most_five() -> None:
-    extender = extender_for(loaded([1, 3, 5, 7, 9]), PlannedFor({"shop/new": "n4"}))
+    extender = extender_for(loaded([1, 3, 5, 7, 9]), Planned({"shop/new": "n4"}))
     other = pod("shop/other", cpu="100m", memory="100Mi")
     assert list(scored(extender, other, NAMES).values()) == [10, 8, 5, 2, 0]
     assert list(scored(extender, NEW, NAMES).values()) == [5, 4, 2, 1, 10]
 
 
 def test_a_target_that_was_filtered_out_changes_nothing() -> None:
-    extender = extender_for(loaded([1, 9]), PlannedFor({"shop/new": "elsewhere"}))
+    extender = extender_for(loaded([1, 9]), Planned({"shop/new": "elsewhere"}))
     assert list(scored(extender, NEW, NAMES[:2]).values()) == [10, 0]
 
 
 def test_promised_room_counts_as_taken() -> None:
-    promise = Promise("u", "n0", {"cpu": 5000, "memory": 5 << 30})
-    extender = extender_for(loaded([1, 3]), PlannedFor({}, [promise]))
+    promise = PromisedRoom("n0", {"cpu": 5000, "memory": 5 << 30})
+    extender = extender_for(loaded([1, 3]), Planned({}, [promise]))
     assert list(scored(extender, NEW, NAMES[:2]).values()) == [0, 10]
 
 
@@ -118,7 +118,7 @@ WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 7.0])
 def test_scores_are_between_0_and_10_and_the_best_gets_10(
     loads: list[tuple[float, float]], cpu: float, weights: tuple[float, float, float]
 ) -> None:
-    objects = loaded([round(each[0], 3) for each in loads], [round(each[1], 3) for each in loads])
+    objects = loaded([round(cpu, 3) for cpu, _ in loads], [round(memory, 3) for _, memory in loads])
     extender = extender_for(objects, score_weights=ScoreWeights(*weights))
     points = scored(extender, pod("shop/new", cpu=f"{cpu:.3f}"), NAMES[: len(loads)])
     assert max(points.values()) == 10

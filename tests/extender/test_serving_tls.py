@@ -1,4 +1,4 @@
-"""Connections: who gets one, with what, and for how long. A server of its own, no cluster."""
+"""TLS connections and their certificates, with a server of its own and no cluster."""
 
 import asyncio
 import ssl
@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives import serialization
 
 from rescheduler.errors import SettingsError
 from rescheduler.extender import http_server
-from rescheduler.extender.http_server import Answers, serving
+from rescheduler.extender.http_server import Endpoints, serving
 from rescheduler.extender.tls.certificates import (
-    CERTIFICATE_LASTS,
+    CERTIFICATE_LIFETIME,
     Bundle,
     new_bundle,
     new_client,
@@ -31,17 +31,17 @@ from rescheduler.extender.tls.serving_tls import (
 )
 from testcluster.builders import pod
 from testcluster.serving import write_certificates
-from tests.extender.questions import extender_for, nodes
+from tests.extender.extender_requests import extender_for, nodes
 
 NOW = datetime.now(UTC)
 NAMES = ("127.0.0.1", "localhost")
 BINDING = {"PodName": "web", "PodNamespace": "shop", "PodUID": "1", "Node": "a"}
-QUESTION: dict[str, Any] = {"Pod": pod("shop/web"), "NodeNames": ["a"]}
+ARGS: dict[str, Any] = {"Pod": pod("shop/web"), "NodeNames": ["a"]}
 REFUSED = (aiohttp.ClientError, ssl.SSLError, ConnectionError)
 
 
 class Allowing:
-    """A webhook that has nothing to say."""
+    """A webhook that changes nothing."""
 
     def review(self, body: bytes) -> bytes:
         return b"{}"
@@ -55,8 +55,8 @@ def bundle() -> Bundle:
 @asynccontextmanager
 async def served(tls: ServingContext) -> AsyncIterator[int]:
     """The port of a server that knows one node."""
-    answers = Answers(extender_for(nodes("a")), Allowing(), lambda: "")  # type: ignore[arg-type]
-    async with serving(answers, tls, "127.0.0.1", 0) as port:
+    endpoints = Endpoints(extender_for(nodes("a")), Allowing(), lambda: "")  # type: ignore[arg-type]
+    async with serving(endpoints, tls, "127.0.0.1", 0) as port:
         yield port
 
 
@@ -72,9 +72,9 @@ def trusting(trusted: bytes, directory: Path, client: KeyPair | None = None) -> 
 
 
 async def status_of(
-    port: int, context: ssl.SSLContext, path: str = "/extender/filter", body: Any = QUESTION
+    port: int, context: ssl.SSLContext, path: str = "/extender/filter", body: Any = ARGS
 ) -> int:
-    """The answer to a question on a new connection."""
+    """The status of a request on a new connection."""
     connector = aiohttp.TCPConnector(ssl=context)
     async with (
         aiohttp.ClientSession(f"https://127.0.0.1:{port}", connector=connector) as session,
@@ -106,10 +106,10 @@ async def test_new_connections_get_new_certificates_and_open_ones_stay(
         connector = aiohttp.TCPConnector(ssl=trusting(bundle.trusted, tmp_path), limit=1)
         url = f"https://127.0.0.1:{port}"
         async with aiohttp.ClientSession(url, connector=connector) as session:
-            async with session.post("/extender/filter", json=QUESTION) as response:
+            async with session.post("/extender/filter", json=ARGS) as response:
                 assert response.status == 200
             assert tls.use(ServingCredentials(fresh.serving, fresh.trusted))
-            async with session.post("/extender/filter", json=QUESTION) as response:
+            async with session.post("/extender/filter", json=ARGS) as response:
                 assert response.status == 200
         assert await status_of(port, trusting(fresh.trusted, tmp_path)) == 200
         with pytest.raises(REFUSED):
@@ -134,7 +134,7 @@ async def test_a_client_whose_certificate_has_expired_is_refused(
     bundle: Bundle, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted, bundle.trusted))
-    expired = new_client(bundle.authority, NOW - CERTIFICATE_LASTS - timedelta(days=1))
+    expired = new_client(bundle.authority, NOW - CERTIFICATE_LIFETIME - timedelta(days=1))
     async with served(tls) as port:
         with pytest.raises(REFUSED):
             await status_of(port, trusting(bundle.trusted, tmp_path, expired))
@@ -177,46 +177,46 @@ def test_without_a_place_for_files_it_says_so(
 @pytest.mark.parametrize("host", ["a..b", "x" * 64])
 async def test_a_host_that_cannot_be_one_is_named(bundle: Bundle, host: str) -> None:
     tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted))
-    answers = Answers(extender_for([]), Allowing(), lambda: "")  # type: ignore[arg-type]
+    endpoints = Endpoints(extender_for([]), Allowing(), lambda: "")  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="cannot listen there"):
-        async with serving(answers, tls, host, 0):
+        async with serving(endpoints, tls, host, 0):
             pass
 
 
-async def half_a_question(
+async def half_a_request(
     port: int, context: ssl.SSLContext
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A client that begins to ask, and never ends."""
+    """A client that starts a request and never completes it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
     writer.write(b"POST /webhook/pods HTTP/1.1\r\nHost: us\r\nContent-Length: 100\r\n\r\n{")
     await writer.drain()
     return reader, writer
 
 
-async def test_it_ends_soon_though_questions_are_on_their_way(
+async def test_it_ends_soon_though_requests_are_being_read(
     bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If it waited for them, it would wait here for an hour."""
     monkeypatch.setattr(http_server, "READ_SECONDS", 3600.0)
-    monkeypatch.setattr(http_server, "ENDING_SECONDS", 0.1)
+    monkeypatch.setattr(http_server, "SHUTDOWN_SECONDS", 0.1)
     tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted))
-    async with asyncio.timeout(30), served(tls) as port:
-        answer, asking = await half_a_question(port, trusting(bundle.trusted, tmp_path))
-        # Once this is answered, the other one is being read.
+    async with asyncio.timeout(120), served(tls) as port:
+        reader, writer = await half_a_request(port, trusting(bundle.trusted, tmp_path))
+        # Once this is decoded, the other one is being read.
         assert await status_of(port, trusting(bundle.trusted, tmp_path)) == 200
-    assert await answer.read() == b""
-    asking.close()
+    assert await reader.read() == b""
+    writer.close()
 
 
-async def test_a_body_that_never_ends_is_answered_with_the_reason(
+async def test_a_body_that_never_ends_is_refused_with_the_reason(
     bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server, "READ_SECONDS", 0.1)
     tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted))
-    async with asyncio.timeout(30), served(tls) as port:
-        answer, asking = await half_a_question(port, trusting(bundle.trusted, tmp_path))
-        assert b" 408 " in await answer.readline()
-        asking.close()
+    async with asyncio.timeout(120), served(tls) as port:
+        reader, writer = await half_a_request(port, trusting(bundle.trusted, tmp_path))
+        assert b" 408 " in await reader.readline()
+        writer.close()
 
 
 @pytest.mark.parametrize("is_chunked", [True, False])
@@ -227,22 +227,20 @@ async def test_a_client_that_goes_away_in_the_middle_is_no_error_of_ours(
     tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted))
     context = trusting(bundle.trusted, tmp_path)
     async with served(tls) as port:
-        _, asking = await half_a_question(port, context)
+        _, writer = await half_a_request(port, context)
         if is_chunked:
-            _, asking = await asyncio.open_connection("127.0.0.1", port, ssl=context)
-            asking.write(b"POST /webhook/pods HTTP/1.1\r\nHost: us\r\n")
-            asking.write(b"Transfer-Encoding: chunked\r\n\r\n5\r\n{")
-            await asking.drain()
+            _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+            writer.write(b"POST /webhook/pods HTTP/1.1\r\nHost: us\r\n")
+            writer.write(b"Transfer-Encoding: chunked\r\n\r\n5\r\n{")
+            await writer.drain()
         assert await status_of(port, context) == 200
-        asking.transport.abort()
+        writer.transport.abort()
         assert await status_of(port, context) == 200
     assert "Traceback" not in caplog.text
-    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
-async def test_hundreds_that_say_nothing_keep_nobody_from_asking(
-    bundle: Bundle, tmp_path: Path
-) -> None:
+async def test_hundreds_of_silent_connections_delay_nobody(bundle: Bundle, tmp_path: Path) -> None:
     tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted))
     context = trusting(bundle.trusted, tmp_path)
     async with served(tls) as port:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rescheduler.extender.webhook.registration import NAME
+from rescheduler.extender.webhook.registration import CONFIGURATION_NAME
 from testcluster.applying import apply
 from testcluster.builders import ZONE_LABEL, pod, statefulset
 from testcluster.client import JsonObject
@@ -14,8 +14,8 @@ from testcluster.ports import pick_ports
 from testcluster.serving import serve
 from testcluster.waiting import wait_until
 from tests.conftest import Start
-from tests.extender.serving import CONFIGURATIONS, serving_on, wait_until_asked
-from tests.extender.support import OURS
+from tests.extender.kube_scheduler import OURS
+from tests.extender.running_extender import CONFIGURATIONS, serving_on, wait_until_webhook_is_called
 from tests.migration.support import (
     ID,
     QUICK_OPTIONS,
@@ -76,8 +76,8 @@ def claims(corner: Corner) -> dict[str, tuple[str, str]]:
     """By name of the claim: its uid and its disk."""
     path = f"/api/v1/namespaces/{corner.namespace}/persistentvolumeclaims"
     return {
-        each["metadata"]["name"]: (each["metadata"]["uid"], each["spec"].get("volumeName", ""))
-        for each in corner.outside.get(path)["items"]
+        claim["metadata"]["name"]: (claim["metadata"]["uid"], claim["spec"].get("volumeName", ""))
+        for claim in corner.outside.get(path)["items"]
     }
 
 
@@ -90,7 +90,7 @@ def next_in_zone(node: str, nodes: dict[str, list[str]]) -> str:
 async def test_fifty_pods_with_disks_of_a_zone_land_where_they_were_planned(
     corner: Corner, tmp_path: Path, start: Start, output: Callable[[], str]
 ) -> None:
-    """Controller and webhook in one process, with certificates that it makes itself."""
+    """Controller and webhook in one process, with certificates that it issues itself."""
     zones = {"z1": ["a1", "a2", "a3", "a4", "a5"], "z2": ["b1", "b2", "b3", "b4", "b5"]}
     nodes = {zone: corner.add_nodes(*names, zone=zone) for zone, names in zones.items()}
     sets = [f"db{number}" for number in range(10)]
@@ -116,15 +116,15 @@ async def test_fifty_pods_with_disks_of_a_zone_land_where_they_were_planned(
         *("run", "--policy", policy, "--serve", address, "--webhook-url", f"https://{address}"),
         *("--certificates-secret", f"{corner.namespace}/certificates"),
     )
-    wait_until(lambda: "Finished a round" in output(), 30, "it runs")
-    wait_until_asked(corner)
+    wait_until(lambda: "Finished a round" in output(), what="it runs")
+    wait_until_webhook_is_called(corner)
     planned = {pod["metadata"]["name"]: next_in_zone(node_of(pod), nodes) for pod in pods}
     migrations = [
         corner.migrate(pod, planned[pod["metadata"]["name"]], mode="Evict") for pod in pods
     ]
-    statuses = await corner.finished(*migrations, timeout=120)
-    corner.outside.delete(f"{CONFIGURATIONS}/{NAME}")
-    outcomes = [(each["outcome"], each["steered"]) for each in statuses]
+    statuses = await corner.finished(*migrations)
+    corner.outside.delete(f"{CONFIGURATIONS}/{CONFIGURATION_NAME}")
+    outcomes = [(status["outcome"], status["steered"]) for status in statuses]
     assert outcomes == [("Landed", True)] * 50, statuses
     found = {pod["metadata"]["name"]: node_of(pod) for pod in corner.pods()}
     assert found == planned
@@ -135,10 +135,10 @@ async def test_fifty_pods_with_disks_of_a_zone_land_where_they_were_planned(
         corner.outside.delete(f"/api/v1/persistentvolumes/{disk['metadata']['name']}")
 
 
-async def test_one_pod_is_steered_for_each_migration_whoever_else_is_made(
+async def test_one_pod_is_steered_for_each_migration_whatever_else_is_created(
     corner: Corner, tmp_path: Path
 ) -> None:
-    """A scale-up in the same moment makes pods that look the same."""
+    """A scale-up at the same time creates pods that look the same."""
     corner.add_nodes("a", "b", "c")
     pods = corner.deploy("web", 3, strategy={"type": "Recreate"})
     old = pods[0]
@@ -156,7 +156,7 @@ async def test_one_pod_is_steered_for_each_migration_whoever_else_is_made(
         serving_on(corner.cluster, tmp_path, webhook=True),
         controller_on(corner.cluster, QUICK_OPTIONS, scale_up),
     ):
-        await asyncio.to_thread(wait_until_asked, corner)
+        await asyncio.to_thread(wait_until_webhook_is_called, corner)
         (status,) = await corner.finished(corner.migrate(old, target, mode="Evict"))
         await asyncio.to_thread(corner.wait_ready, "web", 8)
     assert len(steered_in(corner)) == 1, status
@@ -171,10 +171,10 @@ async def test_the_extender_alone_brings_a_replacement_to_its_target(
     target, *_ = corner.add_nodes("a", "b", "c", "d", cpu="10", memory="10Gi")
     template = corner.here(schedulerName=OURS)
     apply(corner.cluster, pod(f"{corner.namespace}/filler", on=target, cpu="6", memory="6Gi"))
-    made = statefulset(f"{corner.namespace}/db", 1, "1", "1Gi", template=template)
+    database = statefulset(f"{corner.namespace}/db", 1, "1", "1Gi", template=template)
     served = serve(start, tmp_path / "tls")
     with corner.cluster.extra_scheduler(served.configuration()):
-        apply(corner.cluster, made)
+        apply(corner.cluster, database)
         (old,) = await asyncio.to_thread(corner.wait_ready, "db", 1)
         assert node_of(old) != target
         async with controller_on(corner.cluster):
@@ -188,20 +188,20 @@ async def test_a_migration_deleted_while_its_replacement_is_steered_leaves_no_ma
 ) -> None:
     corner.add_nodes("a", "b")
     (old,) = corner.deploy("web", 1, strategy={"type": "Recreate"})
-    asked: list[str] = []
+    landing: list[str] = []
 
     def delete(point: str, key: str) -> None:
         if point == "before-landing":
-            asked.append(key)
+            landing.append(key)
             corner.outside.delete(corner.path("migrations", key.partition("/")[2]))
 
     async with (
         serving_on(corner.cluster, tmp_path, webhook=True),
         controller_on(corner.cluster, QUICK_OPTIONS, delete),
     ):
-        await asyncio.to_thread(wait_until_asked, corner)
+        await asyncio.to_thread(wait_until_webhook_is_called, corner)
         corner.migrate(old, other_node(corner, old), mode="Evict")
-        await corner.until(lambda: asked and not corner.all("migrations"), "it was deleted")
+        await corner.until(lambda: landing and not corner.all("migrations"), "it was deleted")
         await asyncio.to_thread(corner.wait_ready, "web", 1)
         await corner.until(lambda: not corner.leftovers(), "no mark is left")
     (new,) = corner.pods("web")
@@ -218,29 +218,31 @@ async def test_without_webhook_and_extender_a_move_is_marked_as_unsteered(corner
     assert status["message"].endswith("unsteered")
 
 
-async def test_pods_are_made_when_the_webhook_does_not_answer(
+async def test_pods_are_created_when_the_webhook_does_not_respond(
     corner: Corner, tmp_path: Path
 ) -> None:
     corner.add_nodes("a")
-    async with serving_on(corner.cluster, tmp_path, webhook=True) as side:
-        await asyncio.to_thread(wait_until_asked, corner)
-        side.program.stop()
-        await corner.until(lambda: not is_listening(side.port), "it is gone")
+    async with serving_on(corner.cluster, tmp_path, webhook=True) as extender:
+        await asyncio.to_thread(wait_until_webhook_is_called, corner)
+        extender.program.stop()
+        await corner.until(lambda: not is_listening(extender.port), "it has stopped")
         pods = await asyncio.to_thread(corner.deploy, "web", 3)
     assert len(pods) == 3
 
 
-async def test_other_pods_are_made_as_they_are(corner: Corner, tmp_path: Path) -> None:
+async def test_other_pods_are_created_as_they_are(corner: Corner, tmp_path: Path) -> None:
     corner.add_nodes("a")
     async with serving_on(corner.cluster, tmp_path, webhook=True):
-        await asyncio.to_thread(wait_until_asked, corner)
+        await asyncio.to_thread(wait_until_webhook_is_called, corner)
         pods = await asyncio.to_thread(corner.deploy, "web", 3)
-    for each in pods:
-        assert "affinity" not in each["spec"]
-        assert ID not in each["metadata"]["labels"]
+    for created in pods:
+        assert "affinity" not in created["spec"]
+        assert ID not in created["metadata"]["labels"]
 
 
-async def test_a_wish_is_added_to_those_that_a_pod_has(corner: Corner, tmp_path: Path) -> None:
+async def test_preferences_are_added_to_those_that_a_pod_has(
+    corner: Corner, tmp_path: Path
+) -> None:
     first, second = corner.add_nodes("a", "b")
     own: dict[str, Any] = {
         "weight": 1,
@@ -254,14 +256,13 @@ async def test_a_wish_is_added_to_those_that_a_pod_has(corner: Corner, tmp_path:
         serving_on(corner.cluster, tmp_path, webhook=True),
         controller_on(corner.cluster),
     ):
-        await asyncio.to_thread(wait_until_asked, corner)
+        await asyncio.to_thread(wait_until_webhook_is_called, corner)
         (status,) = await corner.finished(corner.migrate(old, target))
     assert (status["outcome"], status["steered"]) == ("Landed", True), status
     (new,) = corner.pods("web")
-    wishes = new["spec"]["affinity"]["nodeAffinity"][
-        "preferredDuringSchedulingIgnoredDuringExecution"
-    ]
-    assert [each["weight"] for each in wishes] == [1, 100, 50]
+    node_affinity = new["spec"]["affinity"]["nodeAffinity"]
+    terms = node_affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert [term["weight"] for term in terms] == [1, 100, 50]
     assert corner.leftovers() == []
 
 
@@ -271,37 +272,37 @@ async def test_two_replacements_of_one_workload_each_get_to_their_target(
     """They look the same."""
     nodes = corner.add_nodes("a", "b", "c", "d")
     moved = corner.deploy("web", 4, strategy={"type": "Recreate"})[:2]
-    targets = [next(name for name in nodes if name != node_of(each)) for each in moved]
+    targets = [next(name for name in nodes if name != node_of(old)) for old in moved]
     async with (
         serving_on(corner.cluster, tmp_path, webhook=True),
         controller_on(corner.cluster, QUICK_OPTIONS),
     ):
-        await asyncio.to_thread(wait_until_asked, corner)
+        await asyncio.to_thread(wait_until_webhook_is_called, corner)
         migrations = [
-            corner.migrate(each, target, mode="Evict")
-            for each, target in zip(moved, targets, strict=True)
+            corner.migrate(old, target, mode="Evict")
+            for old, target in zip(moved, targets, strict=True)
         ]
-        statuses = await corner.finished(*migrations, timeout=90)
+        statuses = await corner.finished(*migrations)
         await asyncio.to_thread(corner.wait_ready, "web", 4)
-    outcomes = [(each["outcome"], each["steered"], each["newNode"]) for each in statuses]
+    outcomes = [(status["outcome"], status["steered"], status["newNode"]) for status in statuses]
     assert outcomes == [("Landed", True, target) for target in targets], statuses
     assert corner.leftovers() == []
 
 
-async def test_a_replacement_keeps_its_place_when_the_webhook_is_replaced_meanwhile(
+async def test_a_replacement_keeps_its_migration_when_the_webhook_is_replaced_meanwhile(
     corner: Corner, tmp_path: Path
 ) -> None:
-    """Who comes second finds it by its mark, and steers no other pod for the same migration."""
+    """The second one finds it by its mark, and steers no other pod for the same migration."""
     corner.add_nodes("a", "b")
     pods = corner.deploy("web", 2, strategy={"type": "Recreate"})
     old, target = pods[0], other_node(corner, pods[0])
     async with controller_on(corner.cluster, QUICK_OPTIONS):
         async with serving_on(corner.cluster, tmp_path / "first", webhook=True):
-            await asyncio.to_thread(wait_until_asked, corner)
+            await asyncio.to_thread(wait_until_webhook_is_called, corner)
             migration = corner.migrate(old, target, mode="Evict")
             await corner.until(lambda: steered_in(corner), "it is steered")
         async with serving_on(corner.cluster, tmp_path / "second", webhook=True):
-            await asyncio.to_thread(wait_until_asked, corner)
+            await asyncio.to_thread(wait_until_webhook_is_called, corner)
             corner.outside.patch(corner.path("deployments", "web"), {"spec": {"replicas": 5}})
             (status,) = await corner.finished(migration)
             await asyncio.to_thread(corner.wait_ready, "web", 5)
@@ -313,5 +314,5 @@ async def test_a_replacement_keeps_its_place_when_the_webhook_is_replaced_meanwh
 def steered_in(corner: Corner) -> list[JsonObject]:
     """The pods that carry the mark of having been steered."""
     return [
-        each for each in corner.pods("web") if STEERED_BY in each["metadata"].get("annotations", {})
+        pod for pod in corner.pods("web") if STEERED_BY in pod["metadata"].get("annotations", {})
     ]

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rescheduler.extender.waiting_migrations import WaitingMigrations
-from rescheduler.extender.webhook.admission import Admission
+from rescheduler.extender.webhook.admission import AdmissionHandler
 from rescheduler.labels import MIGRATION_ID
 from rescheduler.migration.migration_object import (
     Migration,
@@ -30,8 +30,8 @@ NOW = datetime(2026, 1, 1, 12, 0, 0, 700_000, tzinfo=UTC)
 HASH = "pod-template-hash"
 
 
-class Shown:
-    """What watches show, and a clock."""
+class Watches:
+    """Stands in for the watches; a test says what they show, and what time it is."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -59,8 +59,8 @@ class Shown:
 
 
 @pytest.fixture
-def shown() -> Shown:
-    return Shown()
+def watches() -> Watches:
+    return Watches()
 
 
 def evicting(name: str, kind: str = "ReplicaSet", pod: str = "web-old", **status: Any) -> Migration:
@@ -81,38 +81,40 @@ def evicting(name: str, kind: str = "ReplicaSet", pod: str = "web-old", **status
 
 
 def new_pod(
-    name: str = "", uid: str = "", made: datetime | None = None, labels: Labels | None = None
+    name: str = "", uid: str = "", created: datetime | None = None, labels: Labels | None = None
 ) -> PodMeta:
     owner = OwnerReference(kind="ReplicaSet", name="web", uid="owner", controller=True)
     return PodMeta(
         name=name,
         namespace="shop",
         uid=uid,
-        creation_timestamp=made,
+        creation_timestamp=created,
         labels={HASH: "v1", **(labels or {})},
         owner_references=(owner,),
     )
 
 
-def test_two_migrations_of_one_workload_get_a_pod_each(shown: Shown) -> None:
-    shown.migration(evicting("one"))
-    shown.migration(evicting("two"))
-    assert {shown.found_for(new_pod()), shown.found_for(new_pod())} == {"one", "two"}
-    assert shown.found_for(new_pod()) is None
+def test_two_migrations_of_one_workload_get_a_pod_each(watches: Watches) -> None:
+    watches.migration(evicting("one"))
+    watches.migration(evicting("two"))
+    assert {watches.found_for(new_pod()), watches.found_for(new_pod())} == {"one", "two"}
+    assert watches.found_for(new_pod()) is None
 
 
-def test_a_replacement_that_was_refused_and_is_made_later_is_steered_again(shown: Shown) -> None:
-    shown.migration(evicting("one"))
-    assert shown.found_for(new_pod()) == "one"
-    assert shown.found_for(new_pod()) is None
-    shown.time += 3.5
-    assert shown.found_for(new_pod()) == "one"
+def test_a_replacement_that_was_refused_and_is_created_later_is_steered_again(
+    watches: Watches,
+) -> None:
+    watches.migration(evicting("one"))
+    assert watches.found_for(new_pod()) == "one"
+    assert watches.found_for(new_pod()) is None
+    watches.time += 3.5
+    assert watches.found_for(new_pod()) == "one"
 
 
-def test_one_that_was_found_before_a_restart_is_not_replaced_by_another(shown: Shown) -> None:
-    shown.pod(new_pod("web-new", "7", labels={MIGRATION_ID: "uid-of-one"}))
-    shown.migration(evicting("one", step=Step.LANDING))
-    assert shown.found_for(new_pod()) is None
+def test_one_that_was_found_before_a_restart_is_not_replaced_by_another(watches: Watches) -> None:
+    watches.pod(new_pod("web-new", "7", labels={MIGRATION_ID: "uid-of-one"}))
+    watches.migration(evicting("one", step=Step.LANDING))
+    assert watches.found_for(new_pod()) is None
 
 
 @pytest.mark.parametrize(
@@ -125,50 +127,50 @@ def test_one_that_was_found_before_a_restart_is_not_replaced_by_another(shown: S
     ],
 )
 def test_nothing_is_steered_for_a_migration_that_waits_for_nothing(
-    shown: Shown, over: dict[str, Any]
+    watches: Watches, over: dict[str, Any]
 ) -> None:
-    shown.migration(evicting("one"))
-    shown.migration(evicting("one", **over))
-    assert shown.found_for(new_pod()) is None
+    watches.migration(evicting("one"))
+    watches.migration(evicting("one", **over))
+    assert watches.found_for(new_pod()) is None
 
 
-def test_in_a_stateful_set_only_the_pod_of_that_name_is_steered(shown: Shown) -> None:
-    shown.migration(evicting("one", "StatefulSet", "web-1"))
-    assert shown.found_for(new_pod("web-10")) is None
-    assert shown.found_for(new_pod("web-1")) == "one"
+def test_in_a_stateful_set_only_the_pod_of_that_name_is_steered(watches: Watches) -> None:
+    watches.migration(evicting("one", "StatefulSet", "web-1"))
+    assert watches.found_for(new_pod("web-10")) is None
+    assert watches.found_for(new_pod("web-1")) == "one"
 
 
-def test_a_pod_of_another_version_is_no_replacement(shown: Shown) -> None:
-    shown.migration(evicting("one"))
-    assert shown.found_for(new_pod(labels={HASH: "v2"})) is None
+def test_a_pod_of_another_version_is_no_replacement(watches: Watches) -> None:
+    watches.migration(evicting("one"))
+    assert watches.found_for(new_pod(labels={HASH: "v2"})) is None
 
 
-def test_a_pod_that_has_waited_for_a_place_since_before_is_no_replacement(shown: Shown) -> None:
-    """It would be marked, and the real replacement would go where it likes."""
-    shown.migration(evicting("one"))
+def test_a_pod_that_was_pending_before_is_no_replacement(watches: Watches) -> None:
+    """It would be marked, and the real replacement would not be steered."""
+    watches.migration(evicting("one"))
     before = new_pod("web-pending", "1", NOW - timedelta(minutes=5))
-    assert shown.waiting.target_of(before) is None
-    assert shown.waiting.target_of(new_pod("web-new", "2", NOW.replace(microsecond=0))) == "b"
-    assert shown.marked == ["web-new"]
+    assert watches.waiting.target_of(before) is None
+    assert watches.waiting.target_of(new_pod("web-new", "2", NOW.replace(microsecond=0))) == "b"
+    assert watches.marked == ["web-new"]
 
 
 def review(pod: dict[str, Any], **request: Any) -> bytes:
-    asked = {"uid": "7", "kind": {"kind": "Pod"}, "operation": "CREATE", "object": pod, **request}
-    return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "request": asked})
+    content = {"uid": "7", "kind": {"kind": "Pod"}, "operation": "CREATE", "object": pod, **request}
+    return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "request": content})
 
 
-def has_patch(admission: Admission, body: bytes) -> bool:
+def has_patch(admission: AdmissionHandler, body: bytes) -> bool:
     return "patch" in msgspec.json.decode(admission.review(body))["response"]
 
 
 POD = {"metadata": msgspec.to_builtins(new_pod()), "spec": {"affinity": None}}
 
 
-def test_a_dry_run_gets_the_same_answer_and_changes_nothing(
-    shown: Shown, caplog: pytest.LogCaptureFixture
+def test_a_dry_run_gets_the_same_response_and_changes_nothing(
+    watches: Watches, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shown.migration(evicting("one"))
-    admission = Admission(shown.waiting, lambda: NOW, lambda: "")
+    watches.migration(evicting("one"))
+    admission = AdmissionHandler(watches.waiting, lambda: NOW, lambda: "")
     with caplog.at_level("INFO"):
         assert has_patch(admission, review(POD, dryRun=True))
         assert has_patch(admission, review(POD, dryRun=True))
@@ -178,10 +180,10 @@ def test_a_dry_run_gets_the_same_answer_and_changes_nothing(
     assert not has_patch(admission, review(POD))
 
 
-def test_while_too_little_is_known_pods_are_let_pass(shown: Shown) -> None:
-    shown.migration(evicting("one"))
-    why = "what is known of the cluster is 200s old"
-    admission = Admission(shown.waiting, lambda: NOW, lambda: why)
+def test_while_the_view_is_too_old_pods_pass_unchanged(watches: Watches) -> None:
+    watches.migration(evicting("one"))
+    why = "the view of the cluster is 200s old"
+    admission = AdmissionHandler(watches.waiting, lambda: NOW, lambda: why)
     assert not has_patch(admission, review(POD))
     why = ""
     assert has_patch(admission, review(POD))

@@ -225,9 +225,7 @@ def after(renamed: list[dict[str, Any]]) -> Snapshot:
 
 
 def find(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
-    return next(
-        each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)
-    )
+    return next(obj for obj in objects if (obj["kind"], obj["metadata"]["name"]) == (kind, name))
 
 
 def test_nothing_of_the_old_names_is_left(renamed: list[dict[str, Any]]) -> None:
@@ -267,9 +265,9 @@ def test_numbers_stay_with_their_pods(
 
 
 def test_budgets_still_select_their_pods(after: Snapshot, anonymizer: Anonymizer) -> None:
-    (selector,) = [each.spec.selector for each in after.budgets.values()]
-    selected = [each for each in after.templates if selects(selector, each.labels)]
-    assert [each.owner.name for each in selected if each.owner] == [
+    (selector,) = [budget.spec.selector for budget in after.budgets.values()]
+    selected = [template for template in after.templates if selects(selector, template.labels)]
+    assert [template.owner.name for template in selected if template.owner] == [
         anonymizer.name("acme-cart-5d9f")
     ]
 
@@ -374,16 +372,16 @@ def test_planning_finds_the_same_answers(
     assert len(renamed_plan.moves) == len(plan.moves)
     assert renamed_plan.before.objective == pytest.approx(plan.before.objective)
     assert renamed_plan.after.objective == pytest.approx(plan.after.objective)
-    blockers = {(each.blocker, each.pod.rpartition("/")[2]) for each in plan.blocked}
+    blockers = {(blocked.blocker, blocked.pod.rpartition("/")[2]) for blocked in plan.blocked}
     renamed_blockers = {
-        (each.blocker, each.pod.rpartition("/")[2]) for each in renamed_plan.blocked
+        (blocked.blocker, blocked.pod.rpartition("/")[2]) for blocked in renamed_plan.blocked
     }
     assert renamed_blockers == {(blocker, anonymizer.name(pod)) for blocker, pod in blockers}
 
 
 def test_pods_that_a_budget_has_let_go_are_renamed_like_all_others() -> None:
-    made = budget("shop/db", max_unavailable=1, allowed=0)
-    made["status"]["disruptedPods"] = {"db-secret-0": "2025-01-01T00:00:00Z"}
+    disrupted = budget("shop/db", max_unavailable=1, allowed=0)
+    disrupted["status"]["disruptedPods"] = {"db-secret-0": "2025-01-01T00:00:00Z"}
     anonymizer = Anonymizer(b"salt")
-    renamed = anonymizer.anonymized(made)["status"]["disruptedPods"]
+    renamed = anonymizer.anonymized(disrupted)["status"]["disruptedPods"]
     assert list(renamed) == [anonymizer.name("db-secret-0")]

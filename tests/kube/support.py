@@ -128,7 +128,7 @@ def contents_of(table: ObjectTable[ConfigMap]) -> dict[str, tuple[str, int]]:
 async def eventually(
     condition: Callable[[], object],
     what: str = "",
-    timeout_seconds: float = 20,
+    timeout_seconds: float = 120,
     every_seconds: float = 0.005,
 ) -> None:
     """Wait until something is true; fail with `what` if it does not become so."""

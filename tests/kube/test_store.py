@@ -55,7 +55,7 @@ async def test_the_cluster_is_followed(
     store.subscribe(POD, changes.append)
     assert store.age() is None
     async with started(store):
-        await store.synced(timeout_seconds=20)
+        await store.synced(timeout_seconds=120)
         tolerated = {
             "nodeSelector": {"kubernetes.io/hostname": own_node},
             "tolerations": [{"key": "own", "operator": "Exists"}],
@@ -91,7 +91,7 @@ async def test_a_kind_that_is_needed_and_not_served_is_an_error(client: Client) 
         await store.list_once()
     async with started(store):
         with pytest.raises(NotFound, match="/apis/example"):
-            await store.synced(timeout_seconds=20)
+            await store.synced(timeout_seconds=120)
 
 
 async def test_an_optional_kind_may_be_missing(client: Client) -> None:
@@ -100,7 +100,7 @@ async def test_an_optional_kind_may_be_missing(client: Client) -> None:
     await store.list_once()
     assert not status_of(store, NOT_SERVED).available
     async with started(store):
-        await store.synced(timeout_seconds=20)
+        await store.synced(timeout_seconds=120)
         status = status_of(store, NOT_SERVED)
         assert not status.synced
         assert not status.available
@@ -116,7 +116,7 @@ async def test_who_may_not_list_is_told(cluster: TestCluster) -> None:
             await store.list_once()
         async with started(store):
             with pytest.raises(Forbidden, match='User "powerless" cannot list resource'):
-                await store.synced(timeout_seconds=20)
+                await store.synced(timeout_seconds=120)
 
 
 async def test_a_server_that_does_not_answer_is_waited_for_only_so_long() -> None:

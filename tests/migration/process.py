@@ -21,7 +21,7 @@ OPTIONS = MigrationOptions(
     bare_pods=True,
     deployment_coordination=True,
     max_retries=0,
-    timeout_seconds=Seconds(60),
+    timeout_seconds=Seconds(120),
 )
 
 

@@ -27,7 +27,7 @@ COST = "controller.kubernetes.io/pod-deletion-cost"
 TEST_LABEL = "rescheduler-test"
 
 # Retries at once, so that a test of them does not wait.
-QUICK_OPTIONS = MigrationOptions(retry_delay_seconds=Seconds(0.05), timeout_seconds=Seconds(30))
+QUICK_OPTIONS = MigrationOptions(retry_delay_seconds=Seconds(0.05), timeout_seconds=Seconds(120))
 
 
 def client_for(cluster: TestCluster, server: str | None = None) -> Client:
@@ -108,7 +108,7 @@ class Corner:
             pods = [pod for pod in self.pods(app) if is_ready(pod)]
             return pods if len(pods) == count else []
 
-        return wait_until(ready, 40, f"{count} pods of {app} are Ready")
+        return wait_until(ready, what=f"{count} pods of {app} are Ready")
 
     def migrate(self, pod: JsonObject, target: str, /, name: str = "", **spec: Any) -> str:
         """Ask for a pod to be moved; returns the Migration's name."""
@@ -198,7 +198,7 @@ class Corner:
 
     # ------------------------------------------------------------ waiting
 
-    async def finished(self, *migrations: str, timeout: float = 20) -> list[JsonObject]:
+    async def finished(self, *migrations: str, timeout: float = 120) -> list[JsonObject]:
         """The statuses of Migrations when they have finished."""
         await eventually(
             lambda: all(self.status(name).get("phase") in FINISHED for name in migrations),
@@ -212,7 +212,7 @@ class Corner:
         self,
         condition: Callable[[], object],
         what: str = "",
-        timeout: float = 30,
+        timeout: float = 120,
         every: float = 0.05,
     ) -> None:
         """Wait until something is true."""

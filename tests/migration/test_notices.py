@@ -350,7 +350,7 @@ def refusing(corner: Corner) -> Iterator[str]:
             return message in str(error)
         return False
 
-    wait_until(is_at_work, 30, "the policy is at work")
+    wait_until(is_at_work, what="the policy is at work")
     yield message
     client.delete(f"{base}/validatingadmissionpolicybindings/{name}")
     client.delete(f"{base}/validatingadmissionpolicies/{name}")

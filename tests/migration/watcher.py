@@ -12,7 +12,7 @@ from testcluster import TestCluster
 from testcluster.client import Client
 from tests.migration.support import is_ready
 
-READ_SECONDS = 60.0
+READ_SECONDS = 600.0
 
 
 class Watcher:

@@ -2,9 +2,9 @@
 
 import random
 import subprocess
+from pathlib import Path
 
 from rescheduler.model.quantities import BadQuantity, milli_units, nanos, whole_units
-from testcluster.build import ensure_binary
 
 SUFFIXES = [
     "",
@@ -30,10 +30,10 @@ WRONG = ["", "1 ", "1ki", "5oom", "1.2.3", "--1", "1e", "0x1", "1mm", "1m1", "1e
 LARGEST_COMPARED = 2**53
 
 
-def test_amounts_agree_with_kubernetes_for_thousands_of_texts() -> None:
+def test_amounts_agree_with_kubernetes_for_thousands_of_texts(binary: Path) -> None:
     texts = [text for text in generated(random.Random(7), 20_000) if is_comparable(text)] + WRONG
     answers = subprocess.run(
-        [ensure_binary(), "quantities"],
+        [binary, "quantities"],
         input="\n".join(texts) + "\n",
         capture_output=True,
         text=True,

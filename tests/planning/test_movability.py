@@ -54,10 +54,10 @@ def database(replicas: int, listed: bool = True) -> Objects:
 def asked(
     objects: Objects,
     policy: Policy | None = None,
-    circumstances: PlanningContext = DEFAULT_CONTEXT,
+    context: PlanningContext = DEFAULT_CONTEXT,
 ) -> Movability:
     snapshot = snapshot_of([node("a"), node("b"), *objects])
-    return Movability(snapshot, policy or Policy(), circumstances)
+    return Movability(snapshot, policy or Policy(), context)
 
 
 def blockers(movability: Movability) -> set[str | None]:
@@ -183,10 +183,10 @@ def test_a_pod_of_unknown_age_is_old_enough() -> None:
 
 
 def test_a_pod_that_is_being_migrated_is_not_moved_again() -> None:
-    circumstances = PlanningContext(
+    context = PlanningContext(
         in_flight=(MoveInFlight("shop/web-5d-1", "b"), MoveInFlight("shop/gone", "b"))
     )
-    movability = asked(web(), circumstances=circumstances)
+    movability = asked(web(), context=context)
     assert blockers(movability) == {None, "BeingMigrated"}
     assert detail(movability, 1) == "it is on its way to b already"
 
@@ -196,7 +196,7 @@ def past(outcome: Outcome, at: float, target: str = "b", workload: str = WEB) ->
 
 
 def after(*moves: PastMove, now: float, nodes: str = "ab") -> list[str | None]:
-    movability = asked(web(nodes), circumstances=PlanningContext(now=now, history=moves))
+    movability = asked(web(nodes), context=PlanningContext(now=now, history=moves))
     blockers(movability)
     found = [movability.blocker(row) for row in range(len(nodes))]
     return [None if blocker is None else blocker.name for blocker in found]
@@ -240,7 +240,7 @@ def test_without_a_clock_nothing_is_recent() -> None:
 
 def test_a_pause_says_why_and_how_long() -> None:
     history = (past(Outcome.FAILED, at=1000),)
-    movability = asked(web(), circumstances=PlanningContext(now=1180, history=history))
+    movability = asked(web(), context=PlanningContext(now=1180, history=history))
     assert detail(movability) == (
         "the last move of its workload failed 3 min ago; it is left alone for another 7 min"
     )
@@ -338,9 +338,9 @@ def pasts(draw: st.DrawFn) -> PlanningContext:
 @settings(max_examples=200, deadline=None)
 @given(clusters(), POLICIES, pasts())
 def test_a_pod_is_movable_just_if_it_has_no_blocker(
-    objects: Objects, policy: Policy, circumstances: PlanningContext
+    objects: Objects, policy: Policy, context: PlanningContext
 ) -> None:
-    movability = asked(objects, policy, circumstances)
+    movability = asked(objects, policy, context)
     for row, is_movable in enumerate(movability.movable.tolist()):
         found: Blocker | None = movability.blocker(row)
         assert is_movable == (found is None)

@@ -8,7 +8,7 @@ import pytest
 
 from rescheduler.planning.context import DEFAULT_CONTEXT, PlanningContext
 from rescheduler.planning.movability.movability import Movability
-from rescheduler.planning.problem.move_costs import age_order, prices
+from rescheduler.planning.problem.move_costs import age_order, disruption_costs
 from rescheduler.settings import Policy
 from testcluster.builders import CREATED, budget, node, pod, replicaset, statefulset
 from testcluster.snapshots import snapshot_of
@@ -21,14 +21,14 @@ def price(
     *others: dict[str, Any],
     kind: Any = replicaset,
     replicas: int = MANY,
-    circumstances: PlanningContext = DEFAULT_CONTEXT,
+    context: PlanningContext = DEFAULT_CONTEXT,
     **options: Any,
 ) -> float:
     """The price of a pod of a workload that wants so many replicas."""
     owner = kind("shop/web", replicas=replicas)
     pods = [pod("shop/web-0", on="a", owner=owner, labels={"app": "web"}, **options)]
     snapshot = snapshot_of([node("a"), owner, *others, *pods])
-    return float(prices(snapshot, circumstances, Movability(snapshot, Policy()))[0])
+    return float(disruption_costs(snapshot, context, Movability(snapshot, Policy()))[0])
 
 
 def test_an_ordinary_pod_among_many_costs_one() -> None:
@@ -62,7 +62,7 @@ def test_a_tight_budget_makes_a_move_dearer(allowed: int, factor: float) -> None
 
 
 def test_a_young_pod_costs_more() -> None:
-    by_age = [price(circumstances=PlanningContext(now=STARTED + age)) for age in (-9, 0, 600, 1e6)]
+    by_age = [price(context=PlanningContext(now=STARTED + age)) for age in (-9, 0, 600, 1e6)]
     assert by_age == pytest.approx([2.0, 2.0, 1.5, 1.0], abs=1e-4)
 
 
@@ -77,7 +77,7 @@ def test_an_annotation_adds_its_number_or_nothing(text: str, added: float) -> No
 
 def test_a_cluster_without_pods_has_no_prices() -> None:
     snapshot = snapshot_of([node("a")])
-    assert len(prices(snapshot, DEFAULT_CONTEXT, Movability(snapshot, Policy()))) == 0
+    assert len(disruption_costs(snapshot, DEFAULT_CONTEXT, Movability(snapshot, Policy()))) == 0
     assert len(age_order(snapshot, 0.0)) == 0
     assert len(age_order(snapshot, float("inf"))) == 0
 

@@ -23,22 +23,22 @@ def workload(key: str, nodes: str, kind: Any = replicaset) -> Objects:
 
 
 def limits(
-    objects: Objects, policy: Policy, circumstances: PlanningContext = DEFAULT_CONTEXT
+    objects: Objects, policy: Policy, context: PlanningContext = DEFAULT_CONTEXT
 ) -> MoveLimits:
     snapshot = snapshot_of([node("a"), node("b", pods=20), *objects])
-    return MoveLimits(snapshot, policy, Movability(snapshot, policy, circumstances), circumstances)
+    return MoveLimits(snapshot, policy, Movability(snapshot, policy, context), context)
 
 
-def told(found: MoveLimits, template: int = 0) -> dict[str, int]:
-    """By blocker, how many pods of a template's groups may move."""
+def allowed(found: MoveLimits, template: int = 0) -> dict[str, int]:
+    """By blocker, how many pods of a template's scopes may move."""
     return {
-        found.reason(group).name: int(found.allowance[group]) for group in found.groups_of[template]
+        found.reason(scope).name: int(found.allowance[scope]) for scope in found.scopes_of[template]
     }
 
 
-def test_without_limits_there_are_no_groups() -> None:
+def test_without_limits_there_are_no_scopes() -> None:
     found = limits(workload("shop/web", "aaab"), Policy())
-    assert found.groups_of == [()]
+    assert found.scopes_of == [()]
     assert len(found.allowance) == 0
     assert found.per_node(0) is None
 
@@ -46,10 +46,10 @@ def test_without_limits_there_are_no_groups() -> None:
 def test_workloads_of_a_namespace_share_its_limit() -> None:
     objects = [*workload("bank/x", "a"), *workload("shop/api", "ab"), *workload("shop/web", "ab")]
     found = limits(objects, Policy(max_moves_per_namespace=Limit("50%")))
-    bank, api, web = found.groups_of
+    bank, api, web = found.scopes_of
     assert api == web != bank
-    assert told(found, 0) == {"NamespaceLimit": 1}
-    assert told(found, 1) == {"NamespaceLimit": 2}
+    assert allowed(found, 0) == {"NamespaceLimit": 1}
+    assert allowed(found, 1) == {"NamespaceLimit": 2}
     assert found.reason(web[0]).detail == (
         "of namespace shop, maxMovesPerNamespace lets 2 pods move at once"
     )
@@ -57,7 +57,7 @@ def test_workloads_of_a_namespace_share_its_limit() -> None:
 
 def test_a_share_of_a_workload_is_one_of_its_replicas() -> None:
     found = limits(workload("shop/web", "aaab"), Policy(max_moves_per_workload=Limit("10%")))
-    assert told(found) == {"WorkloadLimit": 1}
+    assert allowed(found) == {"WorkloadLimit": 1}
     assert found.reason(0).detail == (
         "of ReplicaSet/shop/web, maxMovesPerWorkload lets 1 pod move at once"
     )
@@ -65,25 +65,25 @@ def test_a_share_of_a_workload_is_one_of_its_replicas() -> None:
 
 def test_a_limit_of_zero_lets_nothing_move() -> None:
     found = limits(workload("shop/web", "ab"), Policy(max_moves_per_workload=Limit("0")))
-    assert told(found) == {"WorkloadLimit": 0}
+    assert allowed(found) == {"WorkloadLimit": 0}
     assert "lets no pods move" in found.reason(0).detail
 
 
 def test_a_huge_limit_is_no_trouble() -> None:
     found = limits(workload("shop/web", "ab"), Policy(max_moves_per_workload=Limit(10**12)))
-    assert told(found)["WorkloadLimit"] >= 2
+    assert allowed(found)["WorkloadLimit"] >= 2
 
 
 def test_bare_pods_have_no_workload_to_be_limited_by() -> None:
     policy = Policy(allow_bare_pods=True, max_moves_per_workload=Limit("0"))
-    assert limits([pod("shop/bare", on="a")], policy).groups_of == [()]
+    assert limits([pod("shop/bare", on="a")], policy).scopes_of == [()]
 
 
 def test_pods_are_evicted_one_at_a_time_and_within_their_budget() -> None:
     objects = workload("shop/db", "aab", kind=statefulset)
     found = limits([*objects, budget("shop/db", allowed=2)], Policy())
-    assert told(found) == {"OneAtATime": 1, "Budget": 2}
-    assert [found.reason(group).detail for group in found.groups_of[0]] == [
+    assert allowed(found) == {"OneAtATime": 1, "Budget": 2}
+    assert [found.reason(scope).detail for scope in found.scopes_of[0]] == [
         "of StatefulSet/shop/db, 1 pod is evicted at a time",
         "disruption budget shop/db lets 2 pods go at once, and no more are left",
     ]
@@ -91,23 +91,23 @@ def test_pods_are_evicted_one_at_a_time_and_within_their_budget() -> None:
 
 def test_a_handoff_needs_no_budget() -> None:
     found = limits([*workload("shop/web", "aab"), budget("shop/web", allowed=1)], Policy())
-    assert found.groups_of == [()]
+    assert found.scopes_of == [()]
 
 
-def test_pods_that_cannot_move_need_no_groups() -> None:
+def test_pods_that_cannot_move_need_no_scopes() -> None:
     agent = daemonset("shop/agent")
     objects = [agent, pod("shop/agent-1", on="a", owner=agent)]
-    assert limits(objects, Policy(max_moves_per_namespace=Limit("5"))).groups_of == [()]
+    assert limits(objects, Policy(max_moves_per_namespace=Limit("5"))).scopes_of == [()]
 
 
 def test_migrations_under_way_count() -> None:
     policy = Policy(max_moves_per_namespace=Limit("3"), max_moves_per_node=Limit("5"))
-    circumstances = PlanningContext(
+    context = PlanningContext(
         in_flight=(MoveInFlight("shop/db-0", "b"), MoveInFlight("shop/gone", "b"))
     )
     objects = workload("shop/db", "aab", kind=statefulset)
-    found = limits([*objects, budget("shop/db", allowed=1)], policy, circumstances)
-    assert told(found) == {"NamespaceLimit": 2, "OneAtATime": 0, "Budget": 0}
+    found = limits([*objects, budget("shop/db", allowed=1)], policy, context)
+    assert allowed(found) == {"NamespaceLimit": 2, "OneAtATime": 0, "Budget": 0}
     assert [found.per_node(0), found.per_node(1)] == [4, 3]
 
 

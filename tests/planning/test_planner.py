@@ -56,6 +56,19 @@ def test_load_is_evened_out() -> None:
     )
 
 
+def test_a_plan_says_whether_its_search_was_complete() -> None:
+    snapshot = snapshot_of([node("a"), node("b"), *replicas("web", "aaaaaa")])
+    complete = make_plan(snapshot, BALANCING)
+    assert complete.search_complete
+    answers = count()
+    cut_short = make_plan(snapshot, BALANCING, out_of_time=lambda: next(answers) >= 2)
+    assert not cut_short.search_complete
+    assert 0 < len(cut_short.moves) < len(complete.moves)
+    nothing = make_plan(snapshot, BALANCING, out_of_time=lambda: True)
+    assert not nothing.search_complete
+    assert nothing.moves == ()
+
+
 def test_a_difference_within_the_threshold_is_left_alone() -> None:
     plan = plan_for([node("a"), node("b"), *replicas("web", "aab")])
     assert plan.moves == ()
@@ -299,14 +312,14 @@ def test_every_target_accepts_its_pod_when_its_turn_comes(objects: Objects) -> N
         defragmentation=DefragmentationOptions(shape={"cpu": "2"}),
     )
     plan = make_plan(snapshot, everything)
-    judge = FeasibilityChecker(snapshot)
+    checker = FeasibilityChecker(snapshot)
     for move in plan.moves:
         row, target = snapshot.pods.find(move.pod), snapshot.nodes.index[move.target]
         assert row is not None
         template = int(snapshot.pods.template[row])
-        assert snapshot.nodes.names[judge.node_of(row)] == move.source
-        assert judge.accepted(template)[target]
-        judge.move(row, target)
+        assert snapshot.nodes.names[checker.node_of(row)] == move.source
+        assert checker.accepted(template)[target]
+        checker.move(row, target)
     assert len(plan.moves) <= everything.max_reschedule_pods
     assert plan.after.objective <= plan.before.objective
     assert make_plan(snapshot, everything) == plan

@@ -37,8 +37,8 @@ def replicas(name: str, nodes: str, *, cpu: str = "1", **options: Any) -> Object
     return [owner, *pods]
 
 
-def plan_for(objects: Objects, rules: Policy, circumstances: Any = None) -> Plan:
-    return make_plan(snapshot_of(objects), rules, circumstances or PlanningContext())
+def plan_for(objects: Objects, rules: Policy, context: Any = None) -> Plan:
+    return make_plan(snapshot_of(objects), rules, context or PlanningContext())
 
 
 def after(objects: Objects, plan: Plan) -> Objects:
@@ -264,14 +264,24 @@ def test_what_is_in_flight_takes_room_in_both_places() -> None:
     assert {each.pod: each.blocker for each in plan.blocked}["shop/web-0"] == "BeingMigrated"
 
 
+def test_no_pod_in_flight_is_moved_again_however_many_there_are() -> None:
+    leaving = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
+    for count in range(1, 8):
+        objects = [node("a", labels=leaving), node("b"), *replicas("web", "a" * count)]
+        in_flight = tuple(MoveInFlight(f"shop/web-{row}", "b") for row in range(count))
+        plan = plan_for(objects, policy("NodeMaintenance"), PlanningContext(in_flight=in_flight))
+        assert plan.moves == ()
+        assert Counter(blocked.blocker for blocked in plan.blocked) == {"BeingMigrated": count}
+
+
 def test_load_is_acted_on_after_as_many_rounds_as_asked_for() -> None:
     objects = [node("a"), node("b"), *replicas("web", "aaaaaa")]
     rules = policy("LoadBalancing", consecutiveRounds=3)
-    first = plan_for(objects, rules, PlanningContext(rounds_pressed={"a": 1}))
+    first = plan_for(objects, rules, PlanningContext(rounds_overloaded={"a": 1}))
     assert first.moves == ()
     assert first.overloaded == ("a",)
     assert "consecutiveRounds" in first.summary
-    assert plan_for(objects, rules, PlanningContext(rounds_pressed={"a": 3})).moves
+    assert plan_for(objects, rules, PlanningContext(rounds_overloaded={"a": 3})).moves
 
 
 # ---------------------------------------------------------------- all together

@@ -123,7 +123,7 @@ class RealClusterForCase:
         return self.corner.all(plural)
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
-        await eventually(condition, f"{self.namespace}: {what}", 60, 0.15)
+        await eventually(condition, f"{self.namespace}: {what}", 120, 0.15)
 
 
 class SimulatedClusterForCase:

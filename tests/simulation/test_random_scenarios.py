@@ -9,6 +9,8 @@ import pytest
 
 from tests.simulation.random_scenarios import RandomScenario, violations_in
 
+pytestmark = pytest.mark.slow
+
 SEED = os.environ.get("SEED")
 SCENARIOS = int(os.environ.get("SCENARIOS", "200"))
 CHUNK = 25

@@ -15,9 +15,12 @@ from testcluster.ports import pick_ports
 from testcluster.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent.parent
-# Starts a cluster, prints its directory and process ids, and waits for a signal.
+pytestmark = pytest.mark.usefixtures("binary")
+# Starts a cluster, prints its directory and process ids, and waits for a signal. Ctrl-C ends it
+# even where SIGINT is ignored, as in the background of a shell.
 OWNER = """
 import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from testcluster import TestCluster
 with TestCluster(controllers=False, scheduler=False) as cluster:
     print(cluster.layout.directory, *cluster.pids, flush=True)
@@ -86,11 +89,12 @@ def test_ctrl_c_leaves_no_process_and_no_file() -> None:
     assert not directory.exists()
 
 
-def test_a_failing_test_leaves_no_process_and_keeps_the_logs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_failing_test_leaves_no_process_and_keeps_the_logs(tmp_path: Path, workers: str) -> None:
     (tmp_path / "test_failing.py").write_text(FAILING_TEST)
     (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(tmp_path)],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", workers, str(tmp_path)],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -3,9 +3,13 @@
 import json
 import subprocess
 
+import pytest
+
 from testcluster.build import ensure_binary
 from testcluster.builders import node, pod
 from testcluster.client import JsonObject
+
+pytestmark = pytest.mark.usefixtures("binary")
 
 
 def ask(*arguments: str, items: list[JsonObject]) -> dict[str, JsonObject]:

@@ -2,6 +2,7 @@
 
 import ssl
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -40,7 +41,7 @@ def nodes(cluster: TestCluster) -> Iterator[list[JsonObject]]:
 
 
 @pytest.fixture(scope="module")
-def bare() -> Iterator[TestCluster]:
+def bare(binary: Path) -> Iterator[TestCluster]:
     """A cluster without controllers, in addition to the one that all tests share."""
     with TestCluster(controllers=False, scheduler=False, kwok=False) as without_controllers:
         yield without_controllers

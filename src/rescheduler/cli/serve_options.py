@@ -12,7 +12,7 @@ from rescheduler.errors import SettingsError
 
 if TYPE_CHECKING:
     from rescheduler.extender.extender_server import ServeOptions
-    from rescheduler.extender.webhook.registration import Address
+    from rescheduler.extender.webhook.registration import WebhookAddress
 
 Certificates = Annotated[
     Path | None,
@@ -107,8 +107,8 @@ class ServeArguments:
             webhook=self._address(),
         )
 
-    def _address(self) -> "Address | None":
-        from rescheduler.extender.webhook.registration import Address
+    def _address(self) -> "WebhookAddress | None":
+        from rescheduler.extender.webhook.registration import WebhookAddress
 
         if self.webhook_service is not None and self.webhook_url is not None:
             raise SettingsError("expected at most one of --webhook-service and --webhook-url")
@@ -118,12 +118,14 @@ class ServeArguments:
                     f"--webhook-url {self.webhook_url!r}: expected a URL such as "
                     "https://rescheduler.example:8443"
                 )
-            return Address(url=self.webhook_url)
+            return WebhookAddress(url=self.webhook_url)
         if self.webhook_service is None:
             return None
         key, _, port = self.webhook_service.partition(":")
         check_key("--webhook-service", key)
-        return Address(key, port_number("--webhook-service", port, 1) if port else DEFAULT_PORT)
+        return WebhookAddress(
+            key, port_number("--webhook-service", port, 1) if port else DEFAULT_PORT
+        )
 
     def _all_names(self, host: str) -> list[str]:
         """The names and addresses that clients may use, as far as the other options show them."""

@@ -19,9 +19,10 @@ from rescheduler.model.kinds import NODE
 from rescheduler.model.objects import Node
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.planning.plan import Blocked, Plan
+from rescheduler.planning.plan import BlockedPod, Plan
 from rescheduler.planning.planner import make_plan
-from rescheduler.settings import NodeMaintenanceOptions, Policy, SecondsOrZero, StrategyName
+from rescheduler.planning.strategies import requested_strategies
+from rescheduler.settings import NodeMaintenanceOptions, Policy, SecondsOrZero
 
 MOST_TRIES = 3
 CORDON = {"spec": {"unschedulable": True}}
@@ -113,7 +114,7 @@ class NodeDrain:
         return make_plan(replace(snapshot, nodes=changed), policy)
 
 
-def reasons(blocked: tuple[Blocked, ...], failed: dict[str, str]) -> dict[str, str]:
+def reasons(blocked: tuple[BlockedPod, ...], failed: dict[str, str]) -> dict[str, str]:
     """Why pods are blocked, except those that were tried and failed."""
     return {found.pod: found.detail for found in blocked if found.pod not in failed}
 
@@ -122,7 +123,7 @@ def for_a_person(policy: Policy) -> Policy:
     """The policy without what keeps rounds from doing too much: a person wants the node empty."""
     return msgspec.structs.replace(
         policy,
-        enabled_strategies=(StrategyName.NODE_MAINTENANCE,),
+        enabled_strategies=requested_strategies(),
         node_maintenance=NodeMaintenanceOptions(),
         max_moves_per_node=None,
         max_moves_per_namespace=None,

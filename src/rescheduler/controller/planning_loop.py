@@ -30,8 +30,9 @@ from rescheduler.planning.context import PlanningContext
 from rescheduler.planning.plan import Move, Plan
 from rescheduler.planning.plan_expiry import same_until
 from rescheduler.planning.planner import SEARCHING, make_plan
+from rescheduler.planning.strategies import cordons_nodes, is_requested
 from rescheduler.planning.strategies.strategy import Strategy
-from rescheduler.settings import Policy, StrategyName
+from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
 
@@ -74,10 +75,9 @@ class PlanningLoop:
         self._strategies = strategies
         self._dry_run = dry_run
         self._clock = clock
-        self._pressed: dict[str, int] = {}
+        self._rounds_overloaded: dict[str, int] = {}
         self._subscribers: list[Callable[[Round], None]] = []
         self._resting: RoundCache[Round] = RoundCache(watching)
-        self._ran_out_of_time = False
         self._early = asyncio.Event()
         self._under_maintenance: set[str] = set()
         self._prevention = OverloadTrigger(watching.tables, lambda: self.policy, self.soon)
@@ -111,12 +111,14 @@ class PlanningLoop:
         circumstances = self._circumstances(migrations)
         # In a thread: migrations under way do not wait for a plan.
         plan = await asyncio.to_thread(self._plan, snapshot, circumstances)
-        self._pressed = {name: self._pressed.get(name, 0) + 1 for name in plan.overloaded}
+        self._rounds_overloaded = {
+            name: self._rounds_overloaded.get(name, 0) + 1 for name in plan.overloaded
+        }
         wanted, left_alone = self._wanted(plan, migrations)
         if not self._dry_run:
             wanted = [move for move in wanted if await self._ask_for(move, snapshot, migrations)]
         made = Round(plan, tuple(wanted), left_alone)
-        if is_idle(plan, migrations) and not self._ran_out_of_time:
+        if is_idle(plan, migrations) and plan.search_complete:
             until = same_until(snapshot, self.policy, circumstances)
             self._resting.note(made, self.policy, changes, until)
         return self._told(made)
@@ -160,18 +162,18 @@ class PlanningLoop:
             now=self._clock.now().timestamp(),
             history=past_moves(migrations),
             in_flight=moves_in_flight(migrations),
-            rounds_pressed={name: rounds + 1 for name, rounds in self._pressed.items()},
+            rounds_overloaded={
+                name: rounds + 1 for name, rounds in self._rounds_overloaded.items()
+            },
         )
 
     def _plan(self, snapshot: Snapshot, circumstances: PlanningContext) -> Plan:
         policy = self.policy
         seconds = self._clock.seconds
         end = seconds() + SEARCHING * policy.planning_timeout_seconds
-        plan = make_plan(
+        return make_plan(
             snapshot, policy, circumstances, self._strategies, lambda: seconds() >= end
         )
-        self._ran_out_of_time = seconds() >= end
-        return plan
 
     def _wanted(self, plan: Plan, migrations: list[Migration]) -> tuple[list[Move], dict[str, str]]:
         """The moves to ask for now, and why not the others."""
@@ -179,10 +181,10 @@ class PlanningLoop:
         are_ours = any(each.spec.strategy and not each.is_finished for each in migrations)
         wanted, left_alone = [], {}
         for move in first_wave(plan.moves):
-            maintenance = move.strategy == StrategyName.NODE_MAINTENANCE
+            was_requested = is_requested(move.strategy, self._strategies)
             if move.pod in under_way:
                 left_alone[move.pod] = "it is being moved already"
-            elif are_ours and not maintenance:
+            elif are_ours and not was_requested:
                 left_alone[move.pod] = "earlier moves are still under way"
             else:
                 wanted.append(move)
@@ -236,10 +238,8 @@ class PlanningLoop:
         """Cordon and uncordon what maintenance labels ask for."""
         if self._dry_run:
             return
-        options = self.policy.node_maintenance
-        label = options.maintenance_label
-        is_enabled = StrategyName.NODE_MAINTENANCE in self.policy.enabled_strategies
-        may_cordon = options.cordon and is_enabled
+        label = self.policy.node_maintenance.maintenance_label
+        may_cordon = cordons_nodes(self.policy, self._strategies)
         for name, node in self._watching.tables.nodes.by_key().items():
             patch = cordon_patch(node, label, may_cordon=may_cordon)
             if patch is None:

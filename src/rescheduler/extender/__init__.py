@@ -1,7 +1,7 @@
-"""What kube-scheduler and the API server ask us.
+"""The extender and the webhook: what kube-scheduler and the API server ask us.
 
-Here are the answers to both: the extender, which says where a pod may run and where it had better,
-and the webhook, which tells a replacement where its migration would like it. All is answered from
-memory; nothing here decides what to move or moves it, and no pod ever waits for us: whatever we do
-not answer in time goes on without us.
+The extender filters and scores the nodes for a new pod. The webhook adds a preference for the
+target node to the pod that replaces an evicted one. Both answer from memory. Nothing here decides
+what to move or moves it, and no pod ever depends on us: a request that we do not answer in time is
+handled as if we did not exist.
 """

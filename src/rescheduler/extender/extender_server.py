@@ -1,4 +1,4 @@
-"""The whole scheduler side, on a cluster that somebody else watches."""
+"""The extender and the webhook behind one HTTPS server, for a cluster that the caller watches."""
 
 import asyncio
 import logging
@@ -10,19 +10,19 @@ from pathlib import Path
 from rescheduler.controller.migration_watches import MigrationWatches
 from rescheduler.controller.planning_loop import OLDEST_KNOWLEDGE_SECONDS
 from rescheduler.errors import ReschedulerError
-from rescheduler.extender.handlers import Extender, TooHot
-from rescheduler.extender.http_server import Answers, serving
-from rescheduler.extender.steered_marks import SteeredMarks
+from rescheduler.extender.handlers import ExtenderHandlers, OnOverload
+from rescheduler.extender.http_server import Endpoints, serving
+from rescheduler.extender.replacement_marker import ReplacementMarker
 from rescheduler.extender.tls.serving_tls import (
     CertificateFiles,
+    CertificateSource,
     ServingContext,
     ServingCredentials,
-    Source,
-    keep_fresh,
+    keep_certificates_current,
 )
 from rescheduler.extender.waiting_migrations import WaitingMigrations
-from rescheduler.extender.webhook.admission import Admission
-from rescheduler.extender.webhook.registration import Address, register
+from rescheduler.extender.webhook.admission import AdmissionHandler
+from rescheduler.extender.webhook.registration import WebhookAddress, register
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.clock import WALL_CLOCK
 from rescheduler.kube.event_recorder import EventRecorder
@@ -34,18 +34,20 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """Where to serve, with which certificates, and under which address others find us."""
+    """Where to serve, with which certificates, and at which address the webhook is registered."""
 
     host: str
     port: int
     certificates: Path | None = None
     """A directory with `tls.crt`, `tls.key` and perhaps `ca.crt`."""
     secret: str = ""
-    """Otherwise the Secret `namespace/name` that we keep certificates of our own in."""
+    """Otherwise the Secret `namespace/name` in which we keep certificates that we issue."""
     names: Sequence[str] = ()
-    """What these are made for: names and addresses under which we are asked."""
+    """The host names and addresses in the serving certificate that we issue."""
     client_authority: Path | None = None
-    webhook: Address | None = None
+    """The CA that client certificates must be signed by."""
+    webhook: WebhookAddress | None = None
+    """None leaves the webhook unregistered."""
 
 
 class ExtenderServer:
@@ -58,7 +60,8 @@ class ExtenderServer:
         watching: MigrationWatches,
         policy: Policy,
         options: ServeOptions,
-        hot: TooHot | None = None,
+        *,
+        on_overload: OnOverload | None = None,
         clock: Callable[[], datetime] = WALL_CLOCK.now,
     ) -> None:
         self._server = server
@@ -66,19 +69,17 @@ class ExtenderServer:
         self._watching = watching
         self._options = options
         self._clock = clock
-        self._marking = SteeredMarks(server, clock)
-        self._waiting = WaitingMigrations(watching.tables, watching, self._marking.mark)
+        self._marker = ReplacementMarker(server, clock)
         self._recorder = EventRecorder(server, clock)
-        self._extender = Extender(
-            server, watching.tables, policy, self._waiting, self._recorder, hot
+        migrations = WaitingMigrations(watching.tables, watching, self._marker.mark)
+        self._extender = ExtenderHandlers(
+            server, watching.tables, policy, migrations, self._recorder, on_overload=on_overload
         )
-        self._admission = Admission(self._waiting, clock, self._why_not_ready)
-        self.port = asyncio.get_running_loop().create_future()
-        """Where it listens, once it does."""
+        self._admission = AdmissionHandler(migrations, clock, self._why_not_ready)
 
     @property
     def policy(self) -> Policy:
-        """When a node is too hot, and what counts."""
+        """The policy with the limits and weights to answer by."""
         return self._extender.policy
 
     @policy.setter
@@ -86,18 +87,16 @@ class ExtenderServer:
         self._extender.policy = policy
 
     async def run(self) -> None:
-        """Serve, and keep certificates and registration as they should be."""
-        source = self._source()
+        """Serve, and keep certificates and the webhook's registration up to date."""
+        source = self._certificate_source()
         credentials = await source.load()
         tls = ServingContext(credentials)
-        answers = Answers(self._extender, self._admission, self._why_not_ready)
-        async with serving(answers, tls, self._options.host, self._options.port) as port:
-            if not self.port.done():
-                self.port.set_result(port)
+        endpoints = Endpoints(self._extender, self._admission, self._why_not_ready)
+        async with serving(endpoints, tls, self._options.host, self._options.port):
             await self._register(credentials)
             tasks = [
-                asyncio.create_task(keep_fresh(source, tls, self._register)),
-                asyncio.create_task(self._marking.run()),
+                asyncio.create_task(keep_certificates_current(source, tls, self._register)),
+                asyncio.create_task(self._marker.run()),
                 asyncio.create_task(self._recorder.run()),
             ]
             try:
@@ -105,11 +104,11 @@ class ExtenderServer:
             finally:
                 await cancel(tasks)
 
-    def _source(self) -> Source:
+    def _certificate_source(self) -> CertificateSource:
         options = self._options
         if options.certificates is not None:
             return CertificateFiles(options.certificates, options.client_authority)
-        # Making certificates takes a big library, which those who bring their own do without.
+        # Imported only here: issuing certificates takes a big library.
         from rescheduler.extender.tls.certificate_secret import CertificateSecret
 
         return CertificateSecret(
@@ -117,7 +116,7 @@ class ExtenderServer:
         )
 
     async def _register(self, credentials: ServingCredentials) -> None:
-        """Have the API server ask us, if that is wanted. Without it we are still of use."""
+        """Register the webhook, if wanted. A failure is only logged: the extender still works."""
         if self._options.webhook is None:
             return
         excluded = self.policy.excluded_namespaces
@@ -129,7 +128,7 @@ class ExtenderServer:
     def _why_not_ready(self) -> str:
         age = self._store.age()
         if age is None or not self._watching.has_synced:
-            return "the cluster is not known yet"
+            return "the cluster is not loaded yet"
         if age > OLDEST_KNOWLEDGE_SECONDS:
-            return f"what is known of the cluster is {age:.0f}s old"
+            return f"the view of the cluster is {age:.0f}s old"
         return ""

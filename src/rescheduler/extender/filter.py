@@ -1,7 +1,7 @@
-"""Which nodes may be used for a pod, and why not the others. Pure.
+"""Which nodes a pod may use, and why not the others. Pure.
 
-Reasons are in the words and the form of the scheduler's own, which counts equal ones: `0/9 nodes
-are available: 2 node(s) were under maintenance, 7 node(s) would have CPU above 80% with this pod`.
+Reasons are written as the scheduler writes its own, because it counts equal ones: `0/9 nodes are
+available: 2 node(s) were under maintenance, 7 node(s) would have CPU above 80% with this pod`.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rescheduler.extender.node_loads import Candidates, Rows
+from rescheduler.extender.live_node_loads import CandidateNodes, Rows
 from rescheduler.model.snapshot import Bools, Floats
 
 UNDER_MAINTENANCE = "node(s) were under maintenance"
@@ -18,7 +18,7 @@ PROMISED = "node(s) had promised their room to a migration under way"
 
 @dataclass(frozen=True)
 class FilterLimits:
-    """How full a node may be with a new pod on it, and what is done when all would be fuller."""
+    """How full a node may be with the new pod, and whether a pod must wait if all are fuller."""
 
     cpu_percent: float
     memory_percent: float
@@ -26,12 +26,12 @@ class FilterLimits:
 
     @property
     def fractions(self) -> Floats:
-        """The most that each resource may be used, as a column."""
+        """The highest allowed utilisation of each resource, as a column."""
         return np.array([[self.cpu_percent], [self.memory_percent]]) / 100
 
-    def reason(self, cpu: bool, memory: bool) -> str:
-        """Why a node that would be fuller is refused."""
-        too_full = [
+    def reason(self, *, cpu: bool, memory: bool) -> str:
+        """Why a node is refused that would be above the limit of these resources."""
+        above = [
             f"{resource} above {percent:g}%"
             for resource, percent, is_above in (
                 ("CPU", self.cpu_percent, cpu),
@@ -39,76 +39,81 @@ class FilterLimits:
             )
             if is_above
         ]
-        return f"node(s) would have {' and '.join(too_full)} with this pod"
+        return f"node(s) would have {' and '.join(above)} with this pod"
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
-    """What is sought: room for so much CPU and memory, on nodes that the pod may use."""
+class PodDemand:
+    """What a pod needs, as far as it matters for filter and prioritize."""
 
-    demand: Floats
-    """As a column."""
-    endures_maintenance: bool
-    """It tolerates a cordon, so nodes are not emptied of such pods either."""
-    has_no_choice: bool
-    """Its node is given: it is not refused for load."""
+    requests: Floats
+    """CPU and memory, as a column."""
+    tolerates_cordon: bool
+    """Such pods may use nodes under maintenance: a drain leaves them there, too."""
+    has_fixed_node: bool
+    """Whether there is no choice of nodes, as for a DaemonSet's pods: load does not matter then."""
 
 
 @dataclass(frozen=True, eq=False)
-class Decision:
-    """The nodes of a question that may be used, best first if they were let through."""
+class FilterDecision:
+    """The nodes of a request that passed, and why the others did not."""
 
     passed: Rows
-    """By their number in the question."""
+    """Their indexes in the request; least loaded first if all nodes were overloaded."""
     refused: dict[int, str]
-    """Why the others may not be."""
-    let_through: bool
-    """They all are too loaded, and may be used for want of others."""
+    """The reasons, by index in the request."""
+    all_overloaded: bool
+    """Whether the nodes that passed are all above the limits, and passed for want of others."""
 
 
-def decide(
-    nodes: Candidates, wanted: Wanted, limits: FilterLimits, promised: Bools, target: int | None
-) -> Decision:
-    """Sort nodes into those that may be used and those that may not.
+def filter_nodes(
+    nodes: CandidateNodes,
+    demand: PodDemand,
+    limits: FilterLimits,
+    promised: Bools,
+    target: int | None,
+) -> FilterDecision:
+    """Split nodes into those that the pod may use and those that it may not.
 
-    `promised` are nodes that would have too little room left for what others were promised, and
-    `target` is where a migration wants this very pod, which is not refused for load or promises.
+    `promised` marks nodes that would have too little room left for what others were promised.
+    `target` is where a migration wants this very pod: load and promises do not count there.
     """
-    utilization = nodes.utilization(wanted.demand)
+    utilization = nodes.utilization(demand.requests)
     above = utilization > limits.fractions
-    judged = np.ones(len(nodes.rows), bool)
+    is_other = np.ones(len(nodes.rows), bool)
     if target is not None:
-        judged[target] = False
-    closed = nodes.under_maintenance & (not wanted.endures_maintenance)
-    taken = promised & judged & ~closed
-    hot = above.any(axis=0) & judged & ~closed & ~taken & (not wanted.has_no_choice)
-    passed = ~(closed | taken | hot)
-    let_through = not limits.strict and not passed.any() and bool(hot.any())
+        is_other[target] = False
+    closed = nodes.under_maintenance & (not demand.tolerates_cordon)
+    taken = promised & is_other & ~closed
+    overloaded = above.any(axis=0) & is_other & ~closed & ~taken & (not demand.has_fixed_node)
+    passed = ~(closed | taken | overloaded)
     refused = dict.fromkeys(np.flatnonzero(closed).tolist(), UNDER_MAINTENANCE)
     refused |= dict.fromkeys(np.flatnonzero(taken).tolist(), PROMISED)
-    if let_through:
-        return Decision(_by_excess(utilization - limits.fractions, hot), refused, True)
+    if not limits.strict and not passed.any() and overloaded.any():
+        least_loaded_first = _by_excess(utilization - limits.fractions, overloaded)
+        return FilterDecision(least_loaded_first, refused, all_overloaded=True)
     for cpu, memory in ((True, False), (False, True), (True, True)):
-        alike = hot & (above[0] == cpu) & (above[1] == memory)
-        refused |= dict.fromkeys(np.flatnonzero(alike).tolist(), limits.reason(cpu, memory))
-    return Decision(np.flatnonzero(passed), refused, False)
+        same_reason = overloaded & (above[0] == cpu) & (above[1] == memory)
+        reason = limits.reason(cpu=cpu, memory=memory)
+        refused |= dict.fromkeys(np.flatnonzero(same_reason).tolist(), reason)
+    return FilterDecision(np.flatnonzero(passed), refused, all_overloaded=False)
 
 
 def _by_excess(excess: Floats, chosen: Bools) -> Rows:
-    """The chosen nodes, those first that go least above what they may."""
+    """The chosen nodes, those first that are least above their limits."""
     worst, other = excess.max(axis=0), excess.min(axis=0)
     order = np.lexsort((other, worst))
     return order[chosen[order]]
 
 
-def short_of_promised(
-    free: Mapping[str, int], demand: Mapping[str, int], promised: Mapping[str, int]
+def leaves_too_little(
+    free: Mapping[str, int], requests: Mapping[str, int], promised: Mapping[str, int]
 ) -> bool:
-    """Whether a pod leaves too little of some resource for what is promised.
+    """Whether a pod leaves too little of some resource for what is promised to others.
 
-    A resource of which it takes nothing does not count: it cannot be to blame for that one.
+    Only resources that it requests count: it cannot be the cause for the others.
     """
     return any(
-        demand.get(resource, 0) > 0 and free[resource] < demand[resource] + amount
+        requests.get(resource, 0) > 0 and free[resource] < requests[resource] + amount
         for resource, amount in promised.items()
     )

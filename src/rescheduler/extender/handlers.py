@@ -1,6 +1,6 @@
-"""The extender: kube-scheduler asks where a pod may run, where it had better, and to bind it.
+"""Handlers of the extender's verbs: filter, prioritize and bind.
 
-Nothing is asked of the API server while the scheduler waits, but for the binding itself.
+The API server is not asked anything while the scheduler waits, except for the binding itself.
 """
 
 import logging
@@ -15,21 +15,33 @@ import numpy as np
 
 from rescheduler.errors import ApiError
 from rescheduler.extender.assumed_pods import AssumedPods
-from rescheduler.extender.filter import Decision, FilterLimits, Wanted, decide, short_of_promised
-from rescheduler.extender.node_loads import MEASURED, UNKNOWN, Candidates, NodeLoads, Rows
-from rescheduler.extender.prioritize import scores
-from rescheduler.extender.promised_room import Promise, PromisedRoom
+from rescheduler.extender.filter import (
+    FilterDecision,
+    FilterLimits,
+    PodDemand,
+    filter_nodes,
+    leaves_too_little,
+)
+from rescheduler.extender.live_node_loads import (
+    MEASURED,
+    UNKNOWN,
+    CandidateNodes,
+    LiveNodeLoads,
+    Rows,
+)
+from rescheduler.extender.prioritize import node_scores
 from rescheduler.extender.protocol import (
     HIGHEST_SCORE,
-    AskedPod,
     ExtenderArgs,
     ExtenderBindingArgs,
     ExtenderBindingResult,
     ExtenderFilterResult,
+    ExtenderPod,
     HostPriority,
     NodeList,
-    question,
+    decoded,
 )
+from rescheduler.extender.waiting_migrations import PromisedRoom, WaitingMigrations
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.event_recorder import EventRecorder, about_pod
 from rescheduler.model.objects import PodSpec
@@ -42,104 +54,109 @@ logger = logging.getLogger(__name__)
 
 CORDON_TAINT = "node.kubernetes.io/unschedulable"
 ALL_OVERLOADED = "AllNodesOverloaded"
-# The scheduler tries a pod again and again; those told of are remembered as long as there is room.
+# The scheduler tries a pod again and again; an Event about it is recorded once.
 MOST_REMEMBERED = 10_000
 
-GONE = -2
-"""The row of a node that is planned with and no longer there; no row that is asked about."""
+NO_ROW = -2
+"""Stands for the row of a target that no longer exists; unlike UNKNOWN, no candidate has it."""
 
-TooHot = Callable[[str], None]
-"""Called with the name of a node that a pod has just made too hot."""
+OnOverload = Callable[[str], None]
+"""Called with the name of a node that a pod has just brought above its limits."""
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
-    """A question with all that is known about it."""
+class ResolvedArgs:
+    """The arguments of `filter` and `prioritize`, with all that we know about pod and nodes."""
 
     names: list[str]
-    nodes: Candidates
-    wanted: Wanted
+    nodes: CandidateNodes
+    demand: PodDemand
     promised: Bools
+    """The nodes where the pod would take room that is promised to others."""
     target: int | None
+    """The index of the node that a migration has planned for this pod."""
 
 
-class Extender:
-    """Answers kube-scheduler from the tables, by the policy and by what is planned."""
+class ExtenderHandlers:
+    """Answers kube-scheduler from the tables, the policy and the migrations under way."""
 
     def __init__(
         self,
         server: ApiServer,
         tables: ClusterTables,
         policy: Policy,
-        planned: PromisedRoom,
+        migrations: WaitingMigrations,
         recorder: EventRecorder,
-        too_hot: TooHot | None = None,
+        *,
+        on_overload: OnOverload | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.policy = policy
         """May be replaced at any time."""
         self._server = server
         self._nodes, self._pods = tables.nodes, tables.pods
-        self._loads = NodeLoads(tables, policy.node_maintenance.maintenance_label)
-        self._expected = AssumedPods(tables.pods, clock)
-        self._planned = planned
+        self._loads = LiveNodeLoads(tables, policy.node_maintenance.maintenance_label)
+        self._assumed = AssumedPods(tables.pods, clock)
+        self._migrations = migrations
         self._recorder = recorder
-        self._too_hot = too_hot
-        self._told: OrderedDict[str, None] = OrderedDict()
+        self._on_overload = on_overload
+        self._reported: OrderedDict[str, None] = OrderedDict()
 
     def filter(self, body: bytes) -> bytes:
-        """Which of the nodes may be used, and why not the others."""
-        args = question(body, ExtenderArgs)
-        case = self._case(args)
+        """The nodes that a pod may use, and why not the others."""
+        args = decoded(body, ExtenderArgs)
+        resolved = self._resolved(args)
         limits = self._limits()
-        decision = decide(case.nodes, case.wanted, limits, case.promised, case.target)
-        if decision.let_through:
-            self._tell_once(args.pod, case, decision, limits)
-        return msgspec.json.encode(filter_result(args, case.names, decision))
+        decision = filter_nodes(
+            resolved.nodes, resolved.demand, limits, resolved.promised, resolved.target
+        )
+        if decision.all_overloaded:
+            self._report_overload_once(args.pod, resolved, decision, limits)
+        return msgspec.json.encode(filter_result(args, resolved.names, decision))
 
     def prioritize(self, body: bytes) -> bytes:
-        """Points for each of the nodes."""
-        args = question(body, ExtenderArgs)
-        case = self._case(args)
-        nodes, demand, key = case.nodes, case.wanted.demand, args.pod.metadata.key
-        self._expected.forget(key)
-        nodes = replace(nodes, used=nodes.used + self._expected.load_of(nodes.rows))
+        """A score for each node."""
+        args = decoded(body, ExtenderArgs)
+        resolved = self._resolved(args)
+        nodes, requests, key = resolved.nodes, resolved.demand.requests, args.pod.metadata.key
+        self._assumed.forget(key)
+        nodes = replace(nodes, used=nodes.used + self._assumed.load_on(nodes.rows))
         weights, mean_load = self.policy.score_weights, self._loads.mean_load()
-        points = scores(nodes, demand, weights, mean_load, case.target)
-        self._expected.expect(key, nodes.rows[points == HIGHEST_SCORE], demand)
-        return msgspec.json.encode(list(map(HostPriority, case.names, points.tolist())))
+        scores = node_scores(nodes, requests, weights, mean_load, resolved.target)
+        self._assumed.assume(key, nodes.rows[scores == HIGHEST_SCORE], requests)
+        return msgspec.json.encode(list(map(HostPriority, resolved.names, scores.tolist())))
 
     async def bind(self, body: bytes) -> bytes:
-        """Bind the pod; what the server has against it is the answer."""
-        args = question(body, ExtenderBindingArgs)
+        """Bind the pod; if the API server refuses, its message is the response."""
+        args = decoded(body, ExtenderBindingArgs)
         key = f"{args.pod_namespace}/{args.pod_name}"
-        self._expect_on(args.node, key)
+        self._assume_on(args.node, key)
         try:
             await self._server.bind(key, args.node, uid=args.pod_uid)
         except ApiError as error:
-            self._expected.forget(key)
+            self._assumed.forget(key)
             return msgspec.json.encode(ExtenderBindingResult(str(error)))
-        if self._too_hot is not None and self._is_too_hot(args.node, key):
-            self._too_hot(args.node)
+        if self._on_overload is not None and self._is_overloaded(args.node, key):
+            self._on_overload(args.node)
         return msgspec.json.encode(ExtenderBindingResult())
 
-    # ------------------------------------------------------------ what is known about a question
+    # ------------------------------------------------------------ what we know about a request
 
-    def _case(self, args: ExtenderArgs) -> Case:
+    def _resolved(self, args: ExtenderArgs) -> ResolvedArgs:
         names, pod = args.names(), args.pod
-        demand = pod.demand()
+        requests = pod.requests()
         nodes = self._candidates(self._rows_of(names))
-        target = self._planned.target_of(pod.metadata)
+        target = self._migrations.target_of(pod.metadata)
         promises = self._promises_on(nodes, pod)
-        return Case(
+        return ResolvedArgs(
             names=names,
             nodes=with_promised_load(nodes, promises),
-            wanted=Wanted(
-                demand=amounts(demand),
-                endures_maintenance=tolerates_cordon(pod.spec),
-                has_no_choice=pod.is_of_a_daemon_set,
+            demand=PodDemand(
+                requests=column(requests),
+                tolerates_cordon=tolerates_cordon(pod.spec),
+                has_fixed_node=pod.is_of_daemon_set,
             ),
-            promised=self._short_of_promised(nodes, promises, demand),
+            promised=self._taking_promised_room(nodes, promises, requests),
             target=self._index_of(target, nodes) if target is not None else None,
         )
 
@@ -147,79 +164,85 @@ class Extender:
         found = map(self._nodes.row_of.get, names, repeat(UNKNOWN))
         return np.fromiter(found, np.int64, len(names))
 
-    def _candidates(self, rows: Rows) -> Candidates:
+    def _candidates(self, rows: Rows) -> CandidateNodes:
         return self._loads.candidates(rows, self.policy.node_maintenance.maintenance_label)
 
-    def _index_of(self, node: str, nodes: Candidates) -> int | None:
-        found = np.flatnonzero(nodes.rows == self._nodes.row_of.get(node, GONE))
+    def _index_of(self, node: str, nodes: CandidateNodes) -> int | None:
+        found = np.flatnonzero(nodes.rows == self._nodes.row_of.get(node, NO_ROW))
         return int(found[0]) if len(found) else None
 
     def _limits(self) -> FilterLimits:
         policy = self.policy
         return FilterLimits(policy.cpu_threshold, policy.memory_threshold, policy.strict_filter)
 
-    def _promises_on(self, nodes: Candidates, pod: AskedPod) -> dict[int, Counter[str]]:
-        """What is promised to others on each of these nodes that we know."""
-        promises = self._planned.promises_to_others(pod.metadata)
+    def _promises_on(self, nodes: CandidateNodes, pod: ExtenderPod) -> dict[int, Counter[str]]:
+        """What is promised to others on these nodes, by index."""
+        promises = self._migrations.promises_to_others(pod.metadata)
         if not promises:
             return {}
         row_of = self._nodes.row_of
-        by_row = {row_of.get(node, GONE): held for node, held in promised_by_node(promises).items()}
-        among = np.flatnonzero(np.isin(nodes.rows, list(by_row)))
-        return {index: by_row[int(nodes.rows[index])] for index in among.tolist()}
+        by_row = {
+            row_of.get(node, NO_ROW): amounts
+            for node, amounts in promised_by_node(promises).items()
+        }
+        indexes = np.flatnonzero(np.isin(nodes.rows, list(by_row)))
+        return {index: by_row[int(nodes.rows[index])] for index in indexes.tolist()}
 
-    def _short_of_promised(
-        self, nodes: Candidates, promises: dict[int, Counter[str]], demand: dict[str, int]
+    def _taking_promised_room(
+        self, nodes: CandidateNodes, promises: dict[int, Counter[str]], requests: dict[str, int]
     ) -> Bools:
-        """The nodes where a pod would take what others were promised."""
-        short = np.zeros(len(nodes.rows), bool)
+        """The nodes where a pod would take room that is promised to others."""
+        taking = np.zeros(len(nodes.rows), bool)
         for index, promised in promises.items():
             free = self._loads.free(int(nodes.rows[index]), promised)
-            short[index] = short_of_promised(free, demand, promised)
-        return short
+            taking[index] = leaves_too_little(free, requests, promised)
+        return taking
 
-    def _expect_on(self, node: str, key: str) -> None:
-        """Count a pod where the scheduler has chosen to have it, before a watch shows it there."""
+    def _assume_on(self, node: str, key: str) -> None:
+        """Count a pod on the node that the scheduler has chosen, before a watch shows it there."""
         row, held = self._nodes.row_of.get(node), self._pods.held_by(key)
         if row is not None and held is not None:
-            self._expected.expect(key, np.array([row]), amounts(held))
+            self._assumed.assume(key, np.array([row]), column(held))
 
-    def _is_too_hot(self, node: str, key: str) -> bool:
-        """Whether a node with a pod just bound to it, which we may or may not have seen, is."""
+    def _is_overloaded(self, node: str, key: str) -> bool:
+        """Whether a node is above its limits with a pod that was just bound to it.
+
+        The table may or may not show the pod there already.
+        """
         held = {} if self._pods.is_on(key, node) else self._pods.held_by(key)
         nodes = self._candidates(np.array([self._nodes.row_of.get(node, UNKNOWN)]))
-        return bool((nodes.utilization(amounts(held or {})) > self._limits().fractions).any())
+        return bool((nodes.utilization(column(held or {})) > self._limits().fractions).any())
 
-    # ------------------------------------------------------------ telling
+    # ------------------------------------------------------------ Events
 
-    def _tell_once(
-        self, pod: AskedPod, case: Case, decision: Decision, limits: FilterLimits
+    def _report_overload_once(
+        self, pod: ExtenderPod, args: ResolvedArgs, decision: FilterDecision, limits: FilterLimits
     ) -> None:
-        """Tell people, in the background, that a pod may go to nodes that are too loaded."""
+        """Record an Event, in the background, that a pod may go to overloaded nodes."""
         metadata = pod.metadata
-        if metadata.uid in self._told:
+        if metadata.uid in self._reported:
             return
-        self._told[metadata.uid] = None
-        if len(self._told) > MOST_REMEMBERED:
-            self._told.popitem(last=False)
+        self._reported[metadata.uid] = None
+        if len(self._reported) > MOST_REMEMBERED:
+            self._reported.popitem(last=False)
         best = int(decision.passed[0])
-        cpu, memory = 100 * case.nodes.utilization(case.wanted.demand)[:, best]
+        cpu, memory = 100 * args.nodes.utilization(args.demand.requests)[:, best]
         message = (
             f"With this pod all nodes that could run it ({len(decision.passed)}) are above "
             f"{limits.cpu_percent:g}% of their CPU or {limits.memory_percent:g}% of their memory. "
-            f"They may be used all the same; the least loaded is {case.names[best]} with CPU at "
+            f"They may be used all the same; the least loaded is {args.names[best]} with CPU at "
             f"{cpu:.0f}% and memory at {memory:.0f}%."
         )
         about = about_pod(metadata.namespace, metadata.name, metadata.uid)
         self._recorder.record(about, ALL_OVERLOADED, message, warning=True)
         extra = {"pod": metadata.key, "nodes": len(decision.passed)}
-        logger.info("Let overloaded nodes through for a pod", extra=extra)
+        logger.info("Let overloaded nodes pass for a pod", extra=extra)
 
 
 def filter_result(
-    args: ExtenderArgs, names: Sequence[str], decision: Decision
+    args: ExtenderArgs, names: Sequence[str], decision: FilterDecision
 ) -> ExtenderFilterResult:
-    """A decision in the form in which the nodes came."""
+    """A decision as a response: nodes by name or whole, as they were sent."""
     refused = {names[index]: reason for index, reason in decision.refused.items()}
     passed = decision.passed.tolist()
     if args.node_names is not None:
@@ -230,29 +253,30 @@ def filter_result(
     return ExtenderFilterResult(refused, refused, nodes=nodes)
 
 
-def promised_by_node(promises: Sequence[Promise]) -> dict[str, Counter[str]]:
-    """What all promises on a node come to."""
+def promised_by_node(promises: Sequence[PromisedRoom]) -> dict[str, Counter[str]]:
+    """The sum of all promises on each node."""
     total: dict[str, Counter[str]] = defaultdict(Counter)
     for promise in promises:
-        total[promise.node].update(promise.held)
+        total[promise.node].update(promise.amounts)
     return total
 
 
-def with_promised_load(nodes: Candidates, promises: dict[int, Counter[str]]) -> Candidates:
-    """The nodes as loaded as they will be when what is promised has come."""
+def with_promised_load(nodes: CandidateNodes, promises: dict[int, Counter[str]]) -> CandidateNodes:
+    """The nodes as loaded as they will be when the promised room is taken."""
     if not promises:
         return nodes
     used = nodes.used.copy()
     for index, promised in promises.items():
-        used[:, index] += amounts(promised)[:, 0]
+        used[:, index] += column(promised)[:, 0]
     return replace(nodes, used=used)
 
 
-def amounts(held: Mapping[str, int]) -> Floats:
-    """What is measured of some amounts, as a column."""
-    return np.array([[held.get(resource, 0)] for resource in MEASURED], np.float64)
+def column(amounts: Mapping[str, int]) -> Floats:
+    """The measured resources of some amounts, as a column."""
+    return np.array([[amounts.get(resource, 0)] for resource in MEASURED], np.float64)
 
 
 def tolerates_cordon(spec: PodSpec) -> bool:
-    """Whether a pod does not mind that a node is closed."""
-    return any(tolerates(each, CORDON_TAINT, "", "NoSchedule") for each in spec.tolerations)
+    """Whether a pod may be scheduled to a cordoned node."""
+    tolerations = spec.tolerations
+    return any(tolerates(toleration, CORDON_TAINT, "", "NoSchedule") for toleration in tolerations)

@@ -1,7 +1,7 @@
-"""The HTTPS server: reads questions, checks who asks, and hands out answers.
+"""The HTTPS server: reads requests, checks who sent them, and sends responses.
 
-It waits for nobody: what is too long, too slow or not to be understood is refused, and what a
-scheduler asks too early is answered with 503, so that it goes on without us.
+A request that is too long, too slow or cannot be decoded is refused with the reason. Before the
+cluster is loaded, kube-scheduler gets a 503 and goes on without us.
 """
 
 import asyncio
@@ -15,109 +15,108 @@ import msgspec
 from aiohttp import web
 
 from rescheduler.errors import SettingsError
-from rescheduler.extender.handlers import Extender
+from rescheduler.extender.handlers import ExtenderHandlers
 from rescheduler.extender.protocol import BadRequest
 from rescheduler.extender.tls.serving_tls import ServingContext
-from rescheduler.extender.webhook.admission import Admission
-from rescheduler.extender.webhook.registration import PATH as WEBHOOK_PATH
+from rescheduler.extender.webhook.admission import AdmissionHandler
+from rescheduler.extender.webhook.registration import WEBHOOK_PATH
 
 logger = logging.getLogger(__name__)
 
 # 5,000 whole nodes of 10 KB and a pod; a scheduler that sends names needs a hundredth of it.
-LONGEST_QUESTION = 64 << 20
+MAX_ARGS_BYTES = 64 << 20
 # The API server accepts no object of more than 3 MB, and a review may hold one twice.
-LONGEST_REVIEW = 8 << 20
-# Who sends more slowly than this is not a scheduler.
+MAX_REVIEW_BYTES = 8 << 20
+# No scheduler sends more slowly than this.
 READ_SECONDS = 10.0
-# Longer than the 90 seconds for which a Go client keeps a connection that it does not use: if we
-# were the first to close it, we might do so just as a question comes.
-IDLE_SECONDS = 120.0
-# How long a question that is being answered may hold us up when we are to end.
-ENDING_SECONDS = 2.0
+# Longer than the 90 seconds for which a Go client keeps an idle connection: if we were the first to
+# close it, we might do so just as a request comes.
+KEEPALIVE_SECONDS = 120.0
+# How long requests that are being answered may delay the end.
+SHUTDOWN_SECONDS = 2.0
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-AnswerTo = Callable[[bytes], bytes | Awaitable[bytes]]
+BodyHandler = Callable[[bytes], bytes | Awaitable[bytes]]
 
 
 @dataclass(frozen=True)
-class Answers:
-    """Who answers what."""
+class Endpoints:
+    """What is served."""
 
-    extender: Extender
-    admission: Admission
+    extender: ExtenderHandlers
+    admission: AdmissionHandler
     why_not_ready: Callable[[], str]
-    """Why questions cannot be answered now; nothing if they can."""
+    """Why requests cannot be answered now; empty if they can."""
 
 
-def application(answers: Answers, tls: ServingContext) -> web.Application:
+def application(endpoints: Endpoints, tls: ServingContext) -> web.Application:
     """All paths."""
-    made = web.Application(middlewares=[answering_errors])
-    extender = answers.extender
-    for name, answer in (("filter", extender.filter), ("prioritize", extender.prioritize)):
-        handler = once_ready(answers, answering(answer, LONGEST_QUESTION))
-        made.router.add_post(f"/extender/{name}", for_known_clients(handler, tls))
-    # Binding needs no knowledge, and nobody else does it for us.
-    binding = for_known_clients(answering(extender.bind, LONGEST_REVIEW), tls)
-    made.router.add_post("/extender/bind", client_certificate_required(binding, tls))
-    review = answering(answers.admission.review, LONGEST_REVIEW)
-    made.router.add_post(WEBHOOK_PATH, review)
-    made.router.add_get("/healthz", alive)
-    made.router.add_get("/readyz", readiness(answers))
-    return made
+    app = web.Application(middlewares=[error_responses])
+    extender = endpoints.extender
+    for verb, handle in (("filter", extender.filter), ("prioritize", extender.prioritize)):
+        handler = require_ready(json_handler(handle, MAX_ARGS_BYTES), endpoints)
+        app.router.add_post(f"/extender/{verb}", require_client_certificate(handler, tls))
+    # Binding works before the cluster is loaded, and the scheduler relies on us for it.
+    binding = require_client_certificate(json_handler(extender.bind, MAX_REVIEW_BYTES), tls)
+    app.router.add_post("/extender/bind", require_client_ca(binding, tls))
+    app.router.add_post(WEBHOOK_PATH, json_handler(endpoints.admission.review, MAX_REVIEW_BYTES))
+    app.router.add_get("/healthz", healthz)
+    app.router.add_get("/readyz", readyz(endpoints))
+    return app
 
 
-def once_ready(answers: Answers, handle: Handler) -> Handler:
-    """The handler, while enough is known to answer."""
+def require_ready(handle: Handler, endpoints: Endpoints) -> Handler:
+    """Refuse requests with 503 while we know too little to answer them."""
 
     async def check(request: web.Request) -> web.StreamResponse:
-        if why := answers.why_not_ready():
-            return refusal(web.HTTPServiceUnavailable.status_code, why)
+        if why := endpoints.why_not_ready():
+            return error_response(web.HTTPServiceUnavailable.status_code, why)
         return await handle(request)
 
     return check
 
 
-def answering(answer: AnswerTo, longest: int) -> Handler:
-    """A handler that has a body answered."""
-
-    async def handle(request: web.Request) -> web.StreamResponse:
-        answered = answer(await body_of(request, longest))
-        content = answered if isinstance(answered, bytes) else await answered
-        return web.Response(body=content, content_type="application/json")
-
-    return handle
-
-
-def for_known_clients(handle: Handler, tls: ServingContext) -> Handler:
-    """The handler, for those alone who show a certificate that we trust, where we trust any."""
+def require_client_certificate(handle: Handler, tls: ServingContext) -> Handler:
+    """Refuse clients without a certificate that we trust, if a CA for clients is configured."""
 
     async def check(request: web.Request) -> web.StreamResponse:
         transport = request.transport
-        shown = None if transport is None else transport.get_extra_info("peercert")
-        if tls.knows_clients and not shown:
-            return refusal(web.HTTPForbidden.status_code, "expected a client certificate")
+        certificate = None if transport is None else transport.get_extra_info("peercert")
+        if tls.has_client_ca and not certificate:
+            return error_response(web.HTTPForbidden.status_code, "expected a client certificate")
         return await handle(request)
 
     return check
 
 
-def client_certificate_required(handle: Handler, tls: ServingContext) -> Handler:
-    """The handler, where clients are told apart: it does with our rights what it is asked to."""
+def require_client_ca(handle: Handler, tls: ServingContext) -> Handler:
+    """Refuse everyone if no CA for clients is configured: this path acts with our own rights."""
 
     async def check(request: web.Request) -> web.StreamResponse:
-        if not tls.knows_clients:
+        if not tls.has_client_ca:
             why = "expected --client-ca, without which anyone could bind pods"
-            return refusal(web.HTTPForbidden.status_code, why)
+            return error_response(web.HTTPForbidden.status_code, why)
         return await handle(request)
 
     return check
 
 
-async def body_of(request: web.Request, longest: int) -> bytes:
-    """All that was sent, unless it is too long or takes too long."""
-    too_long = f"expected a body of at most {longest} bytes"
-    if (request.content_length or 0) > longest:
-        raise Refusal(web.HTTPRequestEntityTooLarge.status_code, too_long)
+def json_handler(handle: BodyHandler, max_bytes: int) -> Handler:
+    """A handler that reads the body and responds with JSON."""
+
+    async def handle_request(request: web.Request) -> web.StreamResponse:
+        response = handle(await body_of(request, max_bytes))
+        content = response if isinstance(response, bytes) else await response
+        return web.Response(body=content, content_type="application/json")
+
+    return handle_request
+
+
+async def body_of(request: web.Request, max_bytes: int) -> bytes:
+    """The whole body, unless it is too long or too slow."""
+    too_long = f"expected a body of at most {max_bytes} bytes"
+    if (request.content_length or 0) > max_bytes:
+        raise RequestRefused(web.HTTPRequestEntityTooLarge.status_code, too_long)
     parts: list[bytes] = []
     length = 0
     try:
@@ -125,54 +124,56 @@ async def body_of(request: web.Request, longest: int) -> bytes:
             async for part in request.content.iter_any():
                 parts.append(part)
                 length += len(part)
-                if length > longest:
-                    raise Refusal(web.HTTPRequestEntityTooLarge.status_code, too_long)
+                if length > max_bytes:
+                    raise RequestRefused(web.HTTPRequestEntityTooLarge.status_code, too_long)
     except TimeoutError as error:
-        raise Refusal(web.HTTPRequestTimeout.status_code, "the body took too long") from error
+        why = "the body took too long"
+        raise RequestRefused(web.HTTPRequestTimeout.status_code, why) from error
     except (OSError, web.RequestPayloadError) as error:
-        # A scheduler that has waited for long enough goes away: nobody reads the answer.
-        raise Refusal(web.HTTPBadRequest.status_code, f"the body broke off: {error}") from error
+        # A scheduler whose timeout is over closes the connection: nobody reads the response.
+        why = f"the body broke off: {error}"
+        raise RequestRefused(web.HTTPBadRequest.status_code, why) from error
     return b"".join(parts)
 
 
-class Refusal(Exception):
-    """A request that gets no answer."""
+class RequestRefused(Exception):
+    """A request that is refused with an HTTP status and a reason."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
         self.status = status
 
 
-def refusal(status: int, why: str) -> web.Response:
-    """Why there is no answer."""
+def error_response(status: int, why: str) -> web.Response:
+    """A refusal with its reason, as JSON."""
     body = msgspec.json.encode({"error": why})
     return web.Response(status=status, body=body, content_type="application/json")
 
 
 @web.middleware
-async def answering_errors(request: web.Request, handler: Any) -> web.StreamResponse:
-    """Turns errors into answers."""
+async def error_responses(request: web.Request, handler: Any) -> web.StreamResponse:
+    """Turns errors into responses."""
     try:
         response: web.StreamResponse = await handler(request)
     except BadRequest as error:
         extra = {"path": request.path, "error": str(error)}
-        logger.warning("Refused a request that cannot be understood", extra=extra)
-        return refusal(web.HTTPBadRequest.status_code, str(error))
-    except Refusal as error:
-        return refusal(error.status, str(error))
+        logger.warning("Refused a request that cannot be decoded", extra=extra)
+        return error_response(web.HTTPBadRequest.status_code, str(error))
+    except RequestRefused as error:
+        return error_response(error.status, str(error))
     return response
 
 
-async def alive(request: web.Request) -> web.Response:
-    """Whether we are there at all."""
+async def healthz(request: web.Request) -> web.Response:
+    """Whether the process is alive."""
     return web.Response(text="ok\n")
 
 
-def readiness(answers: Answers) -> Handler:
-    """Whether questions are answered."""
+def readyz(endpoints: Endpoints) -> Handler:
+    """Whether requests are answered, or why not."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        why = answers.why_not_ready()
+        why = endpoints.why_not_ready()
         status = web.HTTPServiceUnavailable.status_code if why else web.HTTPOk.status_code
         return web.Response(status=status, text=f"{why or 'ok'}\n")
 
@@ -181,15 +182,15 @@ def readiness(answers: Answers) -> Handler:
 
 @asynccontextmanager
 async def serving(
-    answers: Answers, tls: ServingContext, host: str, port: int
+    endpoints: Endpoints, tls: ServingContext, host: str, port: int
 ) -> AsyncIterator[int]:
-    """Serve while the block runs; gives the port, which the system picks if it is 0."""
+    """Serve while the block runs; yields the port, which the system chooses if it is 0."""
     runner = web.AppRunner(
-        application(answers, tls),
+        application(endpoints, tls),
         access_log=None,
         handle_signals=False,
-        keepalive_timeout=IDLE_SECONDS,
-        shutdown_timeout=ENDING_SECONDS,
+        keepalive_timeout=KEEPALIVE_SECONDS,
+        shutdown_timeout=SHUTDOWN_SECONDS,
     )
     await runner.setup()
     try:
@@ -197,7 +198,7 @@ async def serving(
         try:
             await site.start()
         except (OSError, UnicodeError) as error:
-            # The latter for a name that cannot be one.
+            # UnicodeError is for a host name that is not one.
             why = error.strerror if isinstance(error, OSError) else error
             raise SettingsError(f"{host}:{port}: cannot listen there: {why}") from error
         listening = runner.addresses[0][1]

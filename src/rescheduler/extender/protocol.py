@@ -1,10 +1,10 @@
 # mypy: disable-error-code="misc"
 # (mypy does not see that structs inherit being frozen)
-"""The extender's questions and answers, as kube-scheduler writes and reads them.
+"""The extender's requests and responses, as kube-scheduler writes and reads them.
 
-They have no names in JSON but those of Go's fields, so they begin with a capital letter. A
-scheduler that takes us for `nodeCacheCapable` sends the names of nodes and wants names back, any
-other sends whole nodes and wants those: it goes on with exactly what it gets.
+Their JSON has the names of Go's fields, which start with a capital letter. A scheduler that has us
+configured as `nodeCacheCapable` sends the names of nodes and expects names; any other sends whole
+nodes and expects whole nodes, with which it goes on.
 """
 
 from typing import TypeVar
@@ -21,42 +21,42 @@ from rescheduler.model.resources import PODS, in_units, pod_amounts
 T = TypeVar("T")
 
 HIGHEST_SCORE = 10
-"""An extender's scores go from 0 to this; the scheduler multiplies them up to its own."""
+"""An extender's scores go from 0 to this; the scheduler scales them up to its own."""
 
 
 class BadRequest(ReschedulerError):
-    """A question that cannot be understood; asking it again would not help."""
+    """A request that cannot be decoded; sending it again would not help."""
 
 
 class Message(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
-    """A question or an answer."""
+    """A request or a response."""
 
 
-class AskedPod(Part):
-    """The pod that a place is sought for."""
+class ExtenderPod(Part):
+    """The pod that kube-scheduler is about to schedule."""
 
     metadata: PodMeta
     spec: PodSpec = PodSpec()
 
-    def demand(self) -> dict[str, int]:
-        """What it asks of a node, in the scheduler's units."""
+    def requests(self) -> dict[str, int]:
+        """What it takes up on a node, in the scheduler's units."""
         spec = self.spec
-        for_the_pod = spec.resources.requests if spec.resources is not None else {}
+        pod_level = spec.resources.requests if spec.resources is not None else {}
         try:
-            amounts = pod_amounts(spec.containers, spec.init_containers, for_the_pod, spec.overhead)
+            amounts = pod_amounts(spec.containers, spec.init_containers, pod_level, spec.overhead)
         except BadQuantity as error:
             raise BadRequest(f"pod {self.metadata.key}: {error}") from error
         return {**in_units(amounts), PODS: 1}
 
     @property
-    def is_of_a_daemon_set(self) -> bool:
-        """Whether its place is given."""
+    def is_of_daemon_set(self) -> bool:
+        """Whether a DaemonSet controls it, which has chosen its node already."""
         controller = self.metadata.controller
         return controller is not None and controller.kind == "DaemonSet"
 
 
 class NodeList(Part):
-    """Whole nodes, each as it came: what we do not read must be in the answer all the same."""
+    """Whole nodes, undecoded: the response must have also what we do not read of them."""
 
     items: list[msgspec.Raw] | None = None
 
@@ -70,18 +70,18 @@ class _NodeName(Part):
 
 
 class ExtenderArgs(Message):
-    """The question of `filter` and `prioritize`: a pod, and nodes by name or as they are."""
+    """The request of `filter` and `prioritize`: a pod, and nodes by name or whole."""
 
-    pod: AskedPod
+    pod: ExtenderPod
     nodes: NodeList | None = None
     node_names: list[str] | None = None
-    """None if whole nodes were sent: the answer has them in the same form."""
+    """None if whole nodes were sent: the response has them in the same form."""
 
     def names(self) -> list[str]:
         """The names of the nodes, in whichever form they were sent."""
         if self.node_names is not None:
             return self.node_names
-        return [question(item, _NodeName).metadata.name for item in self.items]
+        return [decoded(item, _NodeName).metadata.name for item in self.items]
 
     @property
     def items(self) -> list[msgspec.Raw]:
@@ -90,10 +90,10 @@ class ExtenderArgs(Message):
 
 
 class ExtenderFilterResult(Message):
-    """Which nodes may be used, and why not the others.
+    """The nodes that passed, and why the others did not.
 
-    The reasons are also where the scheduler concludes that preemption would not help: it could not
-    know what would, and would nominate the pod to a node that we refuse again.
+    The reasons are also under `FailedAndUnresolvableNodes`, so that the scheduler does not try
+    preemption: it would nominate the pod to a node that we refuse again.
     """
 
     failed_nodes: dict[str, str]
@@ -104,14 +104,14 @@ class ExtenderFilterResult(Message):
 
 
 class HostPriority(Message):
-    """The score of one node; the answer of `prioritize` is a list of them."""
+    """The score of one node; the response of `prioritize` is a list of them."""
 
     host: str
     score: int
 
 
 class ExtenderBindingArgs(Message):
-    """The question of `bind`."""
+    """The request of `bind`."""
 
     pod_name: str
     pod_namespace: str
@@ -120,13 +120,13 @@ class ExtenderBindingArgs(Message):
 
 
 class ExtenderBindingResult(Message):
-    """Its answer: an empty error means that the pod is bound."""
+    """The response of `bind`: an empty error means that the pod is bound."""
 
     error: str = ""
 
 
-def question(body: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """The question in a body; its message says where in the JSON a mistake is."""
+def decoded(body: bytes | msgspec.Raw, kind: type[T]) -> T:
+    """A request; the error for a bad one names the place in the JSON."""
     try:
         return decoder_of(kind).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

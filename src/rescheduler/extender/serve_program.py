@@ -1,4 +1,4 @@
-"""The scheduler side in a process of its own, with its own view of the cluster."""
+"""`rescheduler serve`: the extender in a process of its own, with its own watches."""
 
 import asyncio
 import gc
@@ -15,54 +15,55 @@ logger = logging.getLogger(__name__)
 
 
 class ServeProgram:
-    """Watches a cluster and answers questions about it. `run` it; `stop` ends it."""
+    """Watches a cluster and serves the extender. `run` it; `stop` ends it."""
 
     def __init__(self, server: ApiServer, policy: Policy, options: ServeOptions) -> None:
         tables = ClusterTables()
         self._store = LiveStore(server, tables)
         self._watching = MigrationWatches(server, self._store, tables)
-        self.side = ExtenderServer(server, self._store, self._watching, policy, options)
+        self._extender = ExtenderServer(server, self._store, self._watching, policy, options)
         self._stopping = asyncio.Event()
 
     @property
     def policy(self) -> Policy:
-        """When a node is too hot, and what counts."""
-        return self.side.policy
+        """The policy with the limits and weights to answer by."""
+        return self._extender.policy
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        self.side.policy = policy
+        self._extender.policy = policy
 
     def stop(self) -> None:
-        """End soon."""
+        """Let `run` return soon."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Serve until stopped, or until something only a person can mend."""
+        """Serve until stopped, or until an error that only a person can fix."""
         self._store.start()
         watches = self._watching.start()
-        # Serving begins at once: whoever asks too early is told so, and health is there to see.
-        parts = [self.side.run(), self._get_to_know(), self._until_stopped()]
-        tasks = [asyncio.create_task(part) for part in parts]
-        serving, knowing, stopping = tasks
+        # Serving starts before the cluster is loaded: until then /readyz and responses say so.
+        serving = asyncio.create_task(self._extender.run())
+        loading = asyncio.create_task(self._load_cluster())
+        stopping = asyncio.create_task(self._until_stopped())
         try:
-            await asyncio.wait({serving, knowing, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if knowing.done():
-                knowing.result()
+            await asyncio.wait({serving, loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if loading.done():
+                loading.result()
                 await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if serving.done():
                 serving.result()
             logger.info("Stopped")
         finally:
-            await cancel([*tasks, *watches])
+            await cancel([serving, loading, stopping, *watches])
             await self._store.stop()
 
-    async def _get_to_know(self) -> None:
+    async def _load_cluster(self) -> None:
         await self._watching.synced()
-        # What was read will mostly stay: a collector that looks at all of it keeps people waiting.
+        # Most of what was loaded stays. Without this, every full garbage collection would walk
+        # through all of it and delay responses.
         gc.collect()
         gc.freeze()
-        logger.info("Know the cluster")
+        logger.info("Loaded the cluster")
 
     async def _until_stopped(self) -> None:
         await self._stopping.wait()

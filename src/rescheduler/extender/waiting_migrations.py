@@ -1,8 +1,8 @@
-"""Migrations under way, as the scheduler side sees them: who waits for a pod, and for room.
+"""Migrations under way that wait for a new pod, or for room on their target.
 
-Each migration gets one pod. Once that pod exists its mark shows whose it is; until a watch has
-shown it, the place is reserved for a moment, so that two pods made in the same moment are
-not both taken for it.
+Each migration gets one pod. Once a watch has shown that pod, its label says whose it is. Until
+then the migration is reserved for a moment, so that of two pods created at the same time only one
+is taken for it.
 """
 
 import time
@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rescheduler.controller.migration_watches import MigrationWatches
-from rescheduler.extender.promised_room import Promise
 from rescheduler.extender.webhook.steering import may_be_steered, waits_for_replacement
 from rescheduler.labels import MIGRATION_ID
 from rescheduler.migration.migration_object import Migration, Step
@@ -20,44 +19,54 @@ from rescheduler.migration.state_machine.eviction import is_of_stateful_set
 from rescheduler.model.tables.cluster_tables import ClusterTables
 
 # Longer than a watch takes to show a pod, also on a busy machine: one pod is steered for each
-# migration. One that is refused after all, by a quota perhaps, and made again later than that, is
-# steered again.
+# migration. A pod that is refused after all, by a quota perhaps, and created again later than
+# that, is steered again.
 RESERVED_SECONDS = 3.0
 
-Amounts = Mapping[str, int]
+HeldAmounts = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class PromisedRoom:
+    """Room that a migration under way needs on its target and has not taken yet."""
+
+    node: str
+    amounts: HeldAmounts
+    """How much of each resource, in the scheduler's units."""
 
 
 @dataclass(frozen=True)
 class Reservation:
-    """For whom a migration is spoken for, and until when; without a uid the pod is just made."""
+    """The pod that a migration is reserved for, and until when."""
 
-    pod: str
-    until: float
+    pod_uid: str
+    """Empty in the webhook: a pod has no uid before it exists."""
+    expires: float
 
 
 class WaitingMigrations:
-    """What is planned for pods that come, kept up to date by watches."""
+    """What is planned for new pods, kept up to date by watches."""
 
     def __init__(
         self,
         tables: ClusterTables,
         watching: MigrationWatches,
-        matched: Callable[[PodMeta, Migration], None],
+        on_match: Callable[[PodMeta, Migration], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tables = tables
-        self._matched = matched
+        self._on_match = on_match
         self._clock = clock
         self._under_way: dict[str, Migration] = {}
-        self._key_of: dict[str, str] = {}
-        self._marked: dict[str, MovingPod] = {}
-        self._marked_for: defaultdict[str, set[str]] = defaultdict(set)
-        self._held: dict[str, Amounts] = {}
+        self._key_of_uid: dict[str, str] = {}
+        self._labelled: dict[str, MovingPod] = {}
+        self._labelled_for: defaultdict[str, set[str]] = defaultdict(set)
+        self._held: dict[str, HeldAmounts] = {}
         self._reserved: dict[str, Reservation] = {}
-        self._told: dict[str, str] = {}
+        self._matched: dict[str, str] = {}
         watching.follow(self._migration_changed, self._pod_changed)
 
-    # ------------------------------------------------------------ questions
+    # ------------------------------------------------------------ queries
 
     def migration_for(self, pod: PodMeta, *, reserve: bool = True) -> Migration | None:
         """The migration that waits for this new pod; from then on it waits for no other."""
@@ -66,66 +75,69 @@ class WaitingMigrations:
         for migration in self._under_way.values():
             if may_be_steered(pod, migration) and self._is_free(migration, pod.uid):
                 if reserve:
-                    until = self._clock() + RESERVED_SECONDS
-                    self._reserved[migration.metadata.uid] = Reservation(pod.uid, until)
+                    expires = self._clock() + RESERVED_SECONDS
+                    self._reserved[migration.metadata.uid] = Reservation(pod.uid, expires)
                 return migration
         return None
 
     def migration_of(self, pod: PodMeta) -> Migration | None:
-        """The migration under way whose mark a pod carries."""
-        key = self._key_of.get(pod.labels.get(MIGRATION_ID, ""))
+        """The migration under way whose label a pod has."""
+        key = self._key_of_uid.get(pod.labels.get(MIGRATION_ID, ""))
         return None if key is None else self._under_way[key]
 
     def target_of(self, pod: PodMeta) -> str | None:
-        """The node that is planned for a pod, if any; tells when it is first found for one."""
+        """The node that a migration has planned for a pod, if any.
+
+        Calls `on_match` when a migration is first found for a pod without its label.
+        """
         migration = self.migration_of(pod)
         if migration is None:
             migration = self.migration_for(pod)
-            if migration is not None and self._told.get(migration.metadata.uid) != pod.uid:
-                self._told[migration.metadata.uid] = pod.uid
-                self._matched(pod, migration)
+            if migration is not None and self._matched.get(migration.metadata.uid) != pod.uid:
+                self._matched[migration.metadata.uid] = pod.uid
+                self._on_match(pod, migration)
         return None if migration is None else migration.spec.target_node
 
-    def promises_to_others(self, pod: PodMeta) -> Sequence[Promise]:
-        """Room that migrations need on their targets and have not taken yet."""
+    def promises_to_others(self, pod: PodMeta) -> Sequence[PromisedRoom]:
+        """Room that migrations of other pods need on their targets and have not taken yet."""
         if not self._under_way:
             return ()
         own = self.migration_of(pod) or self.migration_for(pod)
         return [
-            Promise(migration.metadata.uid, migration.spec.target_node, held)
+            PromisedRoom(migration.spec.target_node, amounts)
             for migration in self._under_way.values()
-            if migration is not own and (held := self._promised_to(migration))
+            if migration is not own and (amounts := self._promised_to(migration))
         ]
 
-    # ------------------------------------------------------------ what watches show
+    # ------------------------------------------------------------ changes that watches show
 
     def _migration_changed(self, key: str, migration: Migration | None) -> None:
         known = self._under_way.pop(key, None)
         if known is not None:
-            del self._key_of[known.metadata.uid]
+            del self._key_of_uid[known.metadata.uid]
         if migration is None or not migration.is_in_progress:
-            for forgotten in (known, migration):
-                if forgotten is not None:
-                    for known_by_uid in (self._held, self._reserved, self._told):
-                        known_by_uid.pop(forgotten.metadata.uid, None)
+            for ended in (known, migration):
+                if ended is not None:
+                    for by_uid in (self._held, self._reserved, self._matched):
+                        by_uid.pop(ended.metadata.uid, None)
             return
         self._under_way[key] = migration
-        self._key_of[migration.metadata.uid] = key
+        self._key_of_uid[migration.metadata.uid] = key
         self._remember_room(migration)
 
     def _pod_changed(self, key: str, pod: MovingPod | None) -> None:
-        known = self._marked.pop(key, None)
+        known = self._labelled.pop(key, None)
         if known is not None:
             migration = known.metadata.labels.get(MIGRATION_ID, "")
-            self._marked_for[migration].discard(key)
-            if not self._marked_for[migration]:
-                del self._marked_for[migration]
+            self._labelled_for[migration].discard(key)
+            if not self._labelled_for[migration]:
+                del self._labelled_for[migration]
         if pod is not None:
-            self._marked[key] = pod
-            self._marked_for[pod.metadata.labels.get(MIGRATION_ID, "")].add(key)
+            self._labelled[key] = pod
+            self._labelled_for[pod.metadata.labels.get(MIGRATION_ID, "")].add(key)
 
-    def _remember_room(self, migration: Migration) -> Amounts | None:
-        """What the pod takes up: when it has been evicted, nobody can tell any more."""
+    def _remember_room(self, migration: Migration) -> HeldAmounts | None:
+        """What the moving pod takes up; once it is evicted, the tables no longer know."""
         uid = migration.metadata.uid
         if uid not in self._held:
             held = self._tables.pods.held_by(migration.pod_key)
@@ -135,20 +147,20 @@ class WaitingMigrations:
 
     # ------------------------------------------------------------ one migration
 
-    def _is_free(self, migration: Migration, pod: str) -> bool:
+    def _is_free(self, migration: Migration, pod_uid: str) -> bool:
         """Whether no other pod has been found for it."""
         if self._new_pods(migration):
             return False
         if is_of_stateful_set(migration):
-            # Only one pod has its name. Making it may be tried several times, until the old one of
-            # that name is gone.
+            # Only one pod has its name. The StatefulSet may try to create it several times, until
+            # the old pod of that name is deleted.
             return True
         reserved = self._reserved.get(migration.metadata.uid)
-        if reserved is None or reserved.until <= self._clock():
+        if reserved is None or reserved.expires <= self._clock():
             return True
-        return bool(pod) and reserved.pod == pod
+        return bool(pod_uid) and reserved.pod_uid == pod_uid
 
-    def _promised_to(self, migration: Migration) -> Amounts | None:
+    def _promised_to(self, migration: Migration) -> HeldAmounts | None:
         """The room that a migration still needs on its target, if any."""
         needs = migration.status.step == Step.STARTING or waits_for_replacement(migration)
         if not needs or any(pod.node for pod in self._new_pods(migration)):
@@ -156,7 +168,7 @@ class WaitingMigrations:
         return self._remember_room(migration)
 
     def _new_pods(self, migration: Migration) -> list[MovingPod]:
-        """The pods that carry its mark, without the one it moves."""
-        keys = self._marked_for.get(migration.metadata.uid, ())
-        marked = (self._marked[key] for key in keys)
-        return [pod for pod in marked if pod.uid != migration.spec.pod.uid]
+        """The pods that have its label, without the one it moves."""
+        keys = self._labelled_for.get(migration.metadata.uid, ())
+        labelled = (self._labelled[key] for key in keys)
+        return [pod for pod in labelled if pod.uid != migration.spec.pod.uid]

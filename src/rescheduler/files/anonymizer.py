@@ -1,10 +1,10 @@
-"""Rename everything in a cluster file that could tell whose cluster it is.
+"""Rename everything in a cluster file that could show whose cluster it is.
 
 Names, uids, label values, the keys of private labels, addresses and volume handles are replaced;
 quantities, times, numbers and the words that Kubernetes itself defines stay. The same text is
 always replaced by the same one, whatever its role, so a pod and its node, a selector and the
-labels it selects, a claim and its volume still agree: planning finds the same answers, up to
-ties. Resource names stay, for what a resource is decides how it is counted.
+labels it selects, a claim and its volume still agree: plans for the anonymized cluster are the
+same, up to ties. Resource names stay, because they decide how a resource is counted.
 
 What is not known to be harmless is renamed: a field that is added later is safe by default.
 """
@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
+from rescheduler.labels import HANDOFF, MAINTENANCE, MIGRATION_STATUS, RESCHEDULING
 from rescheduler.model.kinds import KIND_BY_NAME
 
 JsonObject = dict[str, Any]
@@ -56,12 +57,12 @@ MEANINGFUL_KEYS = frozenset(
     (
         "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "karpenter.sh/do-not-disrupt",
-        "rescheduler.dev/handoff",
+        HANDOFF,
         "rescheduler.dev/move-cost",
         "rescheduler.dev/node-cost",
-        "scheduler.alpha.kubernetes.io/maintenance",
-        "scheduler.alpha.kubernetes.io/migration-status",
-        "scheduler.alpha.kubernetes.io/rescheduling",
+        MAINTENANCE,
+        MIGRATION_STATUS,
+        RESCHEDULING,
         "storage.alpha.kubernetes.io/migrated-plugins",
     )
 )
@@ -77,7 +78,7 @@ _KEPT_FIELDS = frozenset(
         *("volumeMode", "whenUnsatisfiable"),
     )
 )
-# Fields with a word of Kubernetes' own, unless someone added one: those of others have a domain.
+# Fields with a word that Kubernetes defines; those that others define have a domain.
 _WORD_FIELDS = frozenset(("reason", "status", "type"))
 # Fields whose keys are names as well.
 _LABEL_FIELDS = frozenset(("annotations", "disruptedPods", "labels", "matchLabels", "nodeSelector"))
@@ -87,7 +88,7 @@ _WORD = re.compile(r"[A-Z][A-Za-z]*", re.ASCII)
 
 
 class Anonymizer:
-    """Renames objects consistently. Without the salt, nobody can tell what a name was.
+    """Renames objects consistently. Without the salt, nobody can find out what a name was.
 
     Give it pods before claims: a pod's ephemeral volume decides what its claim must be called.
     """
@@ -136,7 +137,7 @@ class Anonymizer:
             is_word = field in _WORD_FIELDS and _WORD.fullmatch(value)
             return value if is_word else self.name(value)
         if isinstance(value, list):
-            return [self._value("", each) for each in value]
+            return [self._value("", item) for item in value]
         if isinstance(value, dict):
             return self._mapping(field, value)
         return value
@@ -154,12 +155,12 @@ class Anonymizer:
         return value if key in MEANINGFUL_KEYS else self.name(value)
 
     def _owner(self, reference: JsonObject) -> JsonObject:
-        """An owner of a kind that is not Kubernetes' own tells who made that kind."""
+        """An owner reference; a custom kind shows whose it is, so it is renamed."""
         renamed = {key: self._value(key, inner) for key, inner in reference.items()}
         group, _, version = reference.get("apiVersion", "").rpartition("/")
         if "." in group and not is_well_known(group):
             renamed["apiVersion"] = f"{self.name(group)}/{version}"
-            # Others make DaemonSets and Jobs too, and planning treats them as such.
+            # Other groups have DaemonSets and Jobs too, and planning treats them as such.
             if reference["kind"] not in KIND_BY_NAME:
                 renamed["kind"] = self.name(reference["kind"])
         return renamed

@@ -12,6 +12,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 # does, without looking at the stack.
 DEEPEST = 200
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
 _JSON_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
 
 
@@ -34,8 +36,13 @@ def is_json(data: bytes) -> bool:
     return _JSON_START.match(data) is not None
 
 
+def without_byte_order_mark(data: bytes) -> bytes:
+    """The data without the mark that some editors put first; JSON may not have it."""
+    return data.removeprefix(BYTE_ORDER_MARK)
+
+
 def text_of(data: bytes) -> str:
-    """The text in the data."""
+    """The data as text, without a byte order mark."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -46,10 +53,10 @@ def text_of(data: bytes) -> str:
 
 
 def yaml_documents(data: bytes) -> list[Any]:
-    """The documents of a YAML text, empty ones left out.
+    """The documents of a YAML text, without empty ones.
 
     Keys without a value are left out, as Kubernetes does. Times stay text. A key that appears
-    twice in a mapping is refused.
+    twice in a mapping is an error.
     """
     import yaml
 
@@ -58,7 +65,7 @@ def yaml_documents(data: bytes) -> list[Any]:
         _check_depth(text)
         documents = list(yaml.load_all(text, _loader()))
     except yaml.MarkedYAMLError as error:
-        raise BadDocument(_with_place(error)) from error
+        raise BadDocument(_with_line(error)) from error
     # The library's own constructors also raise these, for scalars such as `!!int x`.
     except (
         yaml.YAMLError,
@@ -74,7 +81,7 @@ def yaml_documents(data: bytes) -> list[Any]:
 
 @cache
 def _loader() -> Any:
-    """The C loader with our rules. Made when first needed: most files are JSON."""
+    """The C loader with our rules. Created when first needed: most files are JSON."""
     import yaml
 
     class Loader(yaml.CSafeLoader):
@@ -119,8 +126,8 @@ def _check_depth(text: str) -> None:
             depth -= 1
 
 
-def _with_place(error: Any) -> str:
-    """The library's message in one line, with the line that it is about."""
+def _with_line(error: Any) -> str:
+    """The library's message in one line, with the number of the line that it is about."""
     what = " ".join(part for part in (error.context, error.problem) if part)
     mark = error.problem_mark or error.context_mark
     return f"YAML is malformed: line {mark.line + 1}: {what}" if mark else f"YAML: {what}"

@@ -1,4 +1,4 @@
-"""Reading the files that were named, and writing one so that it is whole or not there."""
+"""Reads the files that users name, and writes files so that each is complete or absent."""
 
 import gzip
 import os
@@ -16,7 +16,7 @@ STANDARD = "-"
 
 
 def read_input(name: str) -> tuple[str, bytes]:
-    """What to call a file in messages, and its content; `-` is standard input."""
+    """The name of a file for messages, and its content; `-` is standard input."""
     try:
         if name == STANDARD and sys.stdin is None:
             raise SettingsError("standard input: it is closed; expected a file")
@@ -29,10 +29,10 @@ def read_input(name: str) -> tuple[str, bytes]:
 
 @contextmanager
 def output_to(name: str) -> Iterator[BinaryIO]:
-    """A file to write to, which arrives under its name only when the block has ended well.
+    """A file to write to, which gets its name only when the block has ended without an error.
 
-    A name that ends in `.gz` is packed; `-` is standard output. The file may be read by its
-    owner only, for a cluster's names are nobody else's business.
+    A name that ends in `.gz` is packed; `-` is standard output. Only its owner may read
+    the file: it has the names of everything in a cluster.
     """
     target = Path(name)
     if name != STANDARD and target.is_dir():
@@ -66,7 +66,7 @@ def _draft_of_file(target: Path) -> Iterator[BinaryIO]:
         with tempfile.TemporaryFile(dir=target.parent) as draft:
             yield draft
             draft.seek(0)
-            # No time in it: the same cluster gives the same file.
+            # Without a timestamp, so that the same cluster gives the same file.
             with gzip.GzipFile(fileobj=final, mode="wb", compresslevel=6, mtime=0) as packed:
                 shutil.copyfileobj(draft, packed)
 

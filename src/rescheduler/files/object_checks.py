@@ -1,11 +1,11 @@
-"""What an object must be beyond its types. The API server refuses such objects; a file may not."""
+"""Checks of objects beyond their types. The API server would refuse what is refused here."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from rescheduler.files.problems import InvalidValue, step
+from rescheduler.files.invalid_value import InvalidValue, step
 from rescheduler.model.objects import (
     Node,
     ObjectMeta,
@@ -43,7 +43,7 @@ def _quantity_problem(obj: Any) -> InvalidValue | None:
     for resources in _resource_lists(obj):
         for quantity in resources.values():
             if _what_is_wrong(quantity):
-                # Seldom, so only now is it found out where that was.
+                # Rare, so the path is found only now.
                 return next(_quantity_problems(msgspec.to_builtins(obj), ""))
     return None
 
@@ -52,9 +52,9 @@ def _resource_lists(obj: Any) -> Iterator[ResourceList]:
     if isinstance(obj, Pod):
         spec, status = obj.spec, obj.status
         statuses = status.container_statuses + status.init_container_statuses
-        asked = [container.resources for container in spec.containers + spec.init_containers]
-        given = [container.resources for container in statuses]
-        for resources in (*asked, spec.resources, *given, status.resources):
+        in_spec = [container.resources for container in spec.containers + spec.init_containers]
+        in_status = [container.resources for container in statuses]
+        for resources in (*in_spec, spec.resources, *in_status, status.resources):
             if resources is not None:
                 yield resources.requests
         yield spec.overhead

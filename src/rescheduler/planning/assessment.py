@@ -6,16 +6,16 @@ from rescheduler.model.snapshot import Floats, Ints
 from rescheduler.planning.node_load import NodeLoad
 from rescheduler.planning.plan import Assessment, UtilizationSpread
 
-_TOLD = ("cpu", "memory")
+_REPORTED = ("cpu", "memory")
 
 
 def assess(load: NodeLoad, used: Floats, in_use: Ints, objective: float) -> Assessment:
     """How utilisation lies over all nodes; `in_use` are each node's pods that are not its own."""
     utilization = load.utilization(used)
-    told = dict(zip(_TOLD, utilization, strict=False))
-    cpu, memory = (values.tolist() for values in told.values())
+    reported = dict(zip(_REPORTED, utilization, strict=False))
+    cpu, memory = (values.tolist() for values in reported.values())
     return Assessment(
-        utilization={resource: _spread(values) for resource, values in told.items()},
+        utilization={resource: _spread(values) for resource, values in reported.items()},
         nodes_in_use=int((in_use > 0).sum()),
         objective=objective,
         per_node={
@@ -41,8 +41,8 @@ def pods_in_use(load: NodeLoad) -> Ints:
     snapshot = load.snapshot
     belongs = np.array(
         [
-            each.owner is not None and each.owner.kind in ("DaemonSet", "Node")
-            for each in snapshot.templates
+            template.owner is not None and template.owner.kind in ("DaemonSet", "Node")
+            for template in snapshot.templates
         ],
         bool,
     )

@@ -1,7 +1,7 @@
-"""What a plan depends on besides the cluster and the policy: the time, and what went before.
+"""What a plan depends on apart from the cluster and the policy: the time, and what went before.
 
-Whoever asks for a plan knows these things and hands them in, so that the same input gives the same
-plan. One plan for a person, from a file perhaps, has no past: the defaults say so.
+The caller passes it in, so that the same input gives the same plan. A single plan, such as one for
+a cluster in a file, has no past: the defaults say so.
 """
 
 from collections.abc import Mapping
@@ -33,19 +33,19 @@ class MoveInFlight:
     pod: str
     target: str
     new_pod: str = ""
-    """Key of the pod that was made for it on the target, if there is one already."""
+    """Key of the pod that was created for it on the target, if there is one already."""
 
 
 @dataclass(frozen=True)
 class PlanningContext:
-    """What is known besides the cluster and the policy."""
+    """What is known apart from the cluster and the policy."""
 
     now: float = inf
-    """In seconds since 1970. At the end of all time every pod is old and no move is recent."""
+    """In seconds since 1970. By default every pod is old and no move is recent."""
     history: tuple[PastMove, ...] = ()
     in_flight: tuple[MoveInFlight, ...] = ()
-    rounds_pressed: Mapping[str, int] | None = None
-    """In how many rounds in a row, this one included, each node's load was too high. None: nobody
+    rounds_overloaded: Mapping[str, int] | None = None
+    """In how many rounds in a row, this one included, each node was overloaded. None: nobody
     counts, because this is not one of many rounds."""
     seed: int = 0
     """Decides between equals."""

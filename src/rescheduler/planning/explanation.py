@@ -16,7 +16,7 @@ from rescheduler.settings import Policy
 
 
 class NodeVerdict(Part, frozen=True, omit_defaults=False):
-    """What one node says to the pod, and how loaded it is before and after taking it."""
+    """Whether one node accepts the pod, and how loaded it is before and after."""
 
     node: str
     accepted: bool
@@ -29,7 +29,7 @@ class NodeVerdict(Part, frozen=True, omit_defaults=False):
 
 
 class Explanation(Part, frozen=True, omit_defaults=False):
-    """All there is to say about where a pod could be."""
+    """Where a pod could run, and whether it may be moved."""
 
     pod: str
     node: str
@@ -52,18 +52,18 @@ def explain(
     snapshot: Snapshot,
     policy: Policy,
     pod: int,
-    circumstances: PlanningContext = DEFAULT_CONTEXT,
+    context: PlanningContext = DEFAULT_CONTEXT,
     *,
     beside_old_pod: bool = False,
 ) -> Explanation:
-    """What every node says to this pod; `accepted` is with the old pod gone, unless beside it."""
-    judge, movability = FeasibilityChecker(snapshot), Movability(snapshot, policy, circumstances)
+    """What every node says to this pod; `accepted` is without the old pod, unless it is to stay."""
+    checker, movability = FeasibilityChecker(snapshot), Movability(snapshot, policy, context)
     template = int(snapshot.pods.template[pod])
     source = int(snapshot.pods.node[pod])
-    beside = judge.refusals(template)
-    with nullcontext() if beside_old_pod or source < 0 else judge.without(pod):
-        asked = judge.refusals(template)
-        reasons = {int(node): judge.reason(template, int(node)) for node in np.flatnonzero(asked)}
+    with_old_pod = checker.refusals(template)
+    with nullcontext() if beside_old_pod or source < 0 else checker.without(pod):
+        asked = checker.refusals(template)
+        reasons = {int(node): checker.reason(template, int(node)) for node in np.flatnonzero(asked)}
     now, then = _loads(snapshot, template, source)
     blocker = movability.blocker(pod)
     return Explanation(
@@ -77,8 +77,8 @@ def explain(
             NodeVerdict(
                 node=name,
                 accepted=not asked[row],
-                accepted_beside_old_pod=not beside[row],
-                plugin=judge.rules[asked[row] - 1].name if asked[row] else "",
+                accepted_beside_old_pod=not with_old_pod[row],
+                plugin=checker.plugins[asked[row] - 1].name if asked[row] else "",
                 reason=reasons.get(row, ""),
                 load_before=float(now[row]),
                 load_after=float(then[row]),
@@ -100,12 +100,12 @@ def _loads(snapshot: Snapshot, template: int, source: int) -> tuple[Floats, Floa
 
 def acceptances(snapshot: Snapshot, *, beside_old_pod: bool = False) -> Iterator[Acceptance]:
     """Where each bound, unfinished pod could run, pod by pod."""
-    judge = FeasibilityChecker(snapshot)
+    checker = FeasibilityChecker(snapshot)
     names = snapshot.nodes.names
-    plugins = [rule.name for rule in judge.rules]
+    plugins = [plugin.name for plugin in checker.plugins]
     for pod in np.flatnonzero(snapshot.pods.placed).tolist():
         template = int(snapshot.pods.template[pod])
-        refusals = judge.refusals(template) if beside_old_pod else judge.refusals_without(pod)
+        refusals = checker.refusals(template) if beside_old_pod else checker.refusals_without(pod)
         yield Acceptance(
             pod=snapshot.pods.keys[pod],
             fits=[names[node] for node in np.flatnonzero(refusals == 0)],

@@ -1,4 +1,4 @@
-"""What planning hands out: moves in order, why the rest stayed, and what it all amounts to."""
+"""What planning returns: moves in order, why the rest stayed, and the state before and after."""
 
 import msgspec
 
@@ -21,7 +21,7 @@ class Move(Part, frozen=True, omit_defaults=False):
     """Moves of one wave may run at the same time; those of the next need them finished."""
 
 
-class Blocked(Part, frozen=True):
+class BlockedPod(Part, frozen=True):
     """A pod that would have been moved, and what kept it where it is."""
 
     pod: str
@@ -49,13 +49,15 @@ class Assessment(Part, frozen=True, omit_defaults=False):
 
 
 class Plan(Part, frozen=True, omit_defaults=False):
-    """Moves in the order they are to be made, and why other pods stayed."""
+    """Moves in the order in which they are to be carried out, and why other pods stayed."""
 
     moves: tuple[Move, ...]
-    blocked: tuple[Blocked, ...]
+    blocked: tuple[BlockedPod, ...]
     before: Assessment
     after: Assessment
     overloaded: tuple[str, ...]
     """Nodes whose load is too high now: who plans in rounds counts how often in a row."""
     summary: str
     """One sentence: what the plan does or, if it does nothing, why."""
+    search_complete: bool = True
+    """Whether the search ended by itself. If the time was up, a longer one may find more moves."""

@@ -1,4 +1,4 @@
-"""When time alone may change a plan that wants nothing."""
+"""Until when an empty plan stays the same, if nothing but the time changes."""
 
 import numpy as np
 
@@ -8,12 +8,12 @@ from rescheduler.planning.movability.move_history import MoveHistory
 from rescheduler.settings import Policy
 
 
-def same_until(snapshot: Snapshot, policy: Policy, circumstances: PlanningContext) -> float:
+def same_until(snapshot: Snapshot, policy: Policy, context: PlanningContext) -> float:
     """The moment until which exactly the same pods may be moved, if nothing else changes.
 
-    Pods become old enough, and pauses after moves end. Neither depends on anything but the time.
+    Pods become old enough, and cooldowns after moves end. Neither depends on anything but the time.
     """
     old_enough = snapshot.pods.created + policy.min_pod_age_seconds
-    now = circumstances.now
-    pauses = MoveHistory(circumstances.history, now).ends
-    return float(np.min([*old_enough[old_enough > now], *pauses], initial=np.inf))
+    now = context.now
+    cooldowns = MoveHistory(context.history, now).ends
+    return float(np.min([*old_enough[old_enough > now], *cooldowns], initial=np.inf))

@@ -1,4 +1,4 @@
-"""When to keep still: in a cluster that is in trouble, moving pods makes it worse.
+"""When to move nothing: in a cluster that is in trouble, moving pods does harm.
 
 Many pending pods want the very room that moves would use, and nodes that are not ready are most
 often a sign that we, or the control plane, do not see the cluster as it is.

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="misc"
 # (mypy does not see that structs inherit being frozen)
-"""How moves are carried out: how many at once, how patiently, and what is allowed."""
+"""How moves are carried out: how many at once, with which timeouts, and what is allowed."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ NumberOrPercent = (
 
 
 class TemporaryBudget(Options, frozen=True):
-    """How a workload without a disruption budget is protected while one of its pods is evicted.
+    """The disruption budget of a workload that has none, while one of its pods is evicted.
 
     A number or a percentage of its pods; if both are given, `minAvailable` counts."""
 
@@ -31,48 +31,49 @@ class MigrationArguments(Options, frozen=True):
     """How moves are carried out, as far as a policy file says it under `migration`."""
 
     max_in_flight: Count = 20
-    """How many migrations run at the same time. 0 starts none. A higher number is done sooner,
+    """How many migrations run at the same time. 0 starts none. A higher number finishes sooner,
     with more pods starting, and more load on the API server, at once."""
 
     max_per_node: Count = 5
-    """How many of them may leave the same node, or come to it. Starting pods load a node: images
-    are pulled, caches are cold."""
+    """How many of them may leave one node, or arrive on it. 0 starts none. A higher number loads a
+    node more: starting pods pull images and fill caches."""
 
     max_per_namespace: Count = 20
-    """How many of them may be in the same namespace."""
+    """How many of them may be in one namespace. 0 starts none."""
 
     max_per_workload: Limit = Limit("25%")
-    """How many of them may move pods of the same workload: a number, or a percentage of its
-    replicas, of which at least one may always move."""
+    """How many of them may move pods of one workload: a number, or a percentage of its replicas,
+    of which at least one may always move."""
 
     max_retries: Count = 3
-    """How often a migration that failed and was undone is tried again."""
+    """How often a migration that failed and was rolled back is retried. 0 means never."""
 
     retry_delay_seconds: Seconds = msgspec.field(default=Seconds(10), name="retryDelay")
-    """How long to wait before the first of these tries; each further wait is twice as long."""
+    """How long to wait before the first retry; each further wait is twice as long."""
 
     timeout_seconds: Seconds = msgspec.field(default=Seconds(120), name="timeout")
-    """How long each step may take, such as a new pod until it is Ready. `minReadySeconds` comes
-    on top. Slow starters need more; meanwhile the pod takes up room twice."""
+    """How long each step may take, such as starting a new pod until it is Ready.
+    `minReadySeconds` is added. Pods that start slowly need more; until then both pods take up
+    room."""
 
     keep_seconds: Seconds = msgspec.field(default=Seconds(3600), name="keepFinished")
-    """How long finished Migrations are kept. They are also the planner's memory of what did not
-    work; a longer time remembers more and keeps more objects."""
+    """How long finished Migrations are kept. The planner also reads in them which moves failed; a
+    longer time remembers more and keeps more objects."""
 
     deployment_coordination: bool = False
-    """Whether a Deployment's pod that does not fit beside its successor may be evicted instead,
+    """Whether a Deployment's pod may be evicted if a handoff fails for want of room for both pods,
     under a temporary disruption budget if it has none."""
 
     temporary_budget: TemporaryBudget = TemporaryBudget()
-    """That budget."""
+    """The temporary budget."""
 
     cleanup_delay_seconds: Annotated[float, Meta(ge=0, description="seconds, 0 or more")] = (
         msgspec.field(default=0.0, name="cleanupDelaySeconds")
     )
-    """How long that budget stays after the replacement is Ready."""
+    """How long the temporary budget stays after the replacement is Ready."""
 
     workers: Annotated[int, Meta(ge=1, le=100, description="a number from 1 to 100")] = 10
-    """How many migrations are looked at at the same time. Most only wait, so few will do."""
+    """How many migrations are reconciled at the same time. Most only wait, so few are enough."""
 
 
 class MigrationOptions(MigrationArguments, frozen=True):

@@ -1,7 +1,7 @@
-"""The kinds of values that options may have, as people write them.
+"""The types of options, as people write their values.
 
-A plain number has its bounds in its type. What is written as text in a way of its own has a class
-and a function that reads it; the function raises ValueError with what was expected.
+A plain number has its bounds in its type. A value with a syntax of its own, such as a duration, has
+a class and a function that reads it; the function raises ValueError with what was expected.
 """
 
 import re
@@ -29,29 +29,41 @@ Weight = Annotated[float, Meta(gt=0, le=1e6, description="a number above 0, up t
 _UNIT_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|us|µs|ns|h|m|s)", re.ASCII)
 _PERCENTAGE = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%", re.ASCII)
-# Products of percentages come out a trifle too small; a whole number must not be lost by that.
+# Products of percentages may be a little too small; that must not lose a whole number.
 _ROUNDING = 1e-6
 
 
 class Options(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A block of options; one that is not known is refused, for it is most likely misspelt."""
+    """A block of options. Unknown ones are refused, because they are most likely misspelt."""
+
+
+class BadOption(ValueError):
+    """Raised by a block of options for a value that its type allows and that is still wrong.
+
+    `keys` lead from the block to the option.
+    """
+
+    def __init__(self, keys: tuple[str, ...], what: str, value: Any = msgspec.UNSET) -> None:
+        super().__init__(what)
+        self.keys = keys
+        self.value = value
 
 
 class Seconds(float):
-    """A length of time, which files write as Go does: `1m30s`. Always longer than zero."""
+    """A duration, which files write as Go does: `1m30s`. Always longer than zero."""
 
 
 class SecondsOrZero(float):
-    """A length of time that may be zero, which switches off what it is about."""
+    """A duration that may be zero, which switches off what it is for."""
 
 
 class Limit(str):
-    """So many of something, or a share of it: `5`, or `10%`."""
+    """A number, or a percentage of a total: `5`, or `10%`."""
 
     def of(self, total: int) -> int:
         """How many of `total` that is.
 
-        A share is rounded down, but not to nothing: with ten percent of four, one may still go.
+        A percentage is rounded down, but not to 0: ten percent of four is one.
         """
         if not self.endswith("%"):
             return int(self)

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -323,3 +324,10 @@ def test_what_is_secret_does_not_appear_in_text_forms(cluster: TestCluster, tmp_
     assert SECRET not in repr(load_credentials(write(tmp_path / "config", config)))
     certificate = ClientCertificate(SECRET.encode(), SECRET.encode())
     assert SECRET not in repr(Identity(basic("joe", SECRET), certificate))
+
+
+def test_what_is_secret_does_not_appear_in_tracebacks(cluster: TestCluster, tmp_path: Path) -> None:
+    config = kubeconfig(trusted(cluster), {"token": [SECRET]})
+    with pytest.raises(CredentialsError, match="token: expected text") as caught:
+        load_credentials(write(tmp_path / "config", config))
+    assert SECRET not in "".join(traceback.format_exception(caught.value))

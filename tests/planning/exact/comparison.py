@@ -12,16 +12,16 @@ from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import make_plan
 from rescheduler.settings import Policy
 from testcluster.snapshots import snapshot_of
+from tests.planning.exact.move_orders import has_order
 from tests.planning.exact.objectives import MOVE_COST, STRATEGIES, value_of
 from tests.planning.exact.optima import found_before
 from tests.planning.exact.optimum import LONGEST_SECONDS, Optimum, solve
-from tests.planning.exact.orders import has_order
-from tests.planning.exact.puzzles import (
+from tests.planning.exact.small_clusters import (
     CPU_UNIT_MILLICORES,
     MEMORY_UNIT_MIB,
     Counts,
-    Puzzle,
-    generate_puzzle,
+    SmallCluster,
+    generate_small_cluster,
     moved,
 )
 
@@ -76,74 +76,74 @@ class Compared:
 
 def compare(strategy: str, seed: int, longest_seconds: float = LONGEST_SECONDS) -> Compared:
     """Plan for the cluster of this seed, and compare with its optimum."""
-    puzzle = generate_puzzle(strategy, seed)
+    cluster = generate_small_cluster(strategy, seed)
     started = time.perf_counter()
-    plan = plan_for(puzzle)
+    plan = plan_for(cluster)
     seconds = time.perf_counter() - started
-    optimum = optimum_of(puzzle, longest_seconds)
+    optimum = optimum_of(cluster, longest_seconds)
     return Compared(
         strategy=strategy,
         seed=seed,
-        size=f"{len(puzzle.machines)} nodes, {len(puzzle.workload_of)} pods",
-        most_moves=puzzle.most_moves,
+        size=f"{len(cluster.machines)} nodes, {len(cluster.workload_of)} pods",
+        most_moves=cluster.most_moves,
         moves=len(plan.moves),
-        before=value_of(puzzle, puzzle.start),
-        after=value_of(puzzle, end_of(puzzle, plan)),
+        before=value_of(cluster, cluster.start),
+        after=value_of(cluster, end_of(cluster, plan)),
         best=optimum.value,
         bound=optimum.bound,
-        optimum_in_order=has_order(puzzle, optimum.counts),
+        optimum_in_order=has_order(cluster, optimum.counts),
         plan_seconds=seconds,
     )
 
 
-def optimum_of(puzzle: Puzzle, longest_seconds: float) -> Optimum:
-    """The optimum as found before if it was for this very puzzle, or found now."""
-    found = found_before().get((puzzle.strategy, puzzle.seed))
-    if found is not None and found.digest == puzzle.digest:
-        return found.optimum(puzzle)
-    return solve(puzzle, longest_seconds)
+def optimum_of(cluster: SmallCluster, longest_seconds: float) -> Optimum:
+    """The optimum as found before if it was for this very cluster, or found now."""
+    found = found_before().get((cluster.strategy, cluster.seed))
+    if found is not None and found.digest == cluster.digest:
+        return found.optimum(cluster)
+    return solve(cluster, longest_seconds)
 
 
-def plan_for(puzzle: Puzzle) -> Plan:
-    """The plan that is to be judged."""
-    return make_plan(snapshot_of(puzzle.objects), policy_for(puzzle))
+def plan_for(cluster: SmallCluster) -> Plan:
+    """The plan that is to be compared."""
+    return make_plan(snapshot_of(cluster.objects), policy_for(cluster))
 
 
-def policy_for(puzzle: Puzzle) -> Policy:
-    """The policy that asks for what the puzzle is about, and for nothing else."""
+def policy_for(cluster: SmallCluster) -> Policy:
+    """The policy that asks for what the cluster is about, and for nothing else."""
     arguments = {
-        "enabledStrategies": [puzzle.strategy],
-        "maxReschedulePods": puzzle.most_moves,
+        "enabledStrategies": [cluster.strategy],
+        "maxReschedulePods": cluster.most_moves,
         "planningTimeout": PLANNING_TIMEOUT,
-        **_options_for(puzzle),
+        **_options_for(cluster),
     }
-    return read_policy("puzzle", json.dumps(arguments).encode())
+    return read_policy("cluster", json.dumps(arguments).encode())
 
 
-def _options_for(puzzle: Puzzle) -> dict[str, Any]:
-    if puzzle.strategy == "LoadBalancing":
+def _options_for(cluster: SmallCluster) -> dict[str, Any]:
+    if cluster.strategy == "LoadBalancing":
         return {"imbalanceThreshold": 0}
-    if puzzle.strategy == "CostOptimization":
+    if cluster.strategy == "CostOptimization":
         return {"costOptimization": {"moveCost": MOVE_COST}}
     units = {"cpu": (CPU_UNIT_MILLICORES, "m"), "memory": (MEMORY_UNIT_MIB, "Mi")}
     shape = {
-        name: f"{amount * units[name][0]}{units[name][1]}" for name, amount in puzzle.shape.items()
+        name: f"{amount * units[name][0]}{units[name][1]}" for name, amount in cluster.shape.items()
     }
     return {"defragmentation": {"shape": shape}}
 
 
-def end_of(puzzle: Puzzle, plan: Plan) -> Counts:
+def end_of(cluster: SmallCluster, plan: Plan) -> Counts:
     """Where the pods are after the plan; every move must be possible when its turn comes."""
-    counts = puzzle.start
-    place = {machine.name: number for number, machine in enumerate(puzzle.machines)}
-    told = f"{puzzle.strategy} seed {puzzle.seed}"
-    assert len({move.pod for move in plan.moves}) == len(plan.moves) <= puzzle.most_moves, told
+    counts = cluster.start
+    place = {machine.name: number for number, machine in enumerate(cluster.machines)}
+    where = f"{cluster.strategy} seed {cluster.seed}"
+    assert len({move.pod for move in plan.moves}) == len(plan.moves) <= cluster.most_moves, where
     for move in plan.moves:
-        row = puzzle.workload_of[move.pod]
+        row = cluster.workload_of[move.pod]
         source, target = place[move.source], place[move.target]
-        assert puzzle.workloads[row].is_movable, f"{told}: {move.pod} must stay"
-        assert counts[row][source], f"{told}: {move.pod} was not on {move.source}"
-        assert puzzle.allows(counts, row, source, target), f"{told}: {move.pod} to {move.target}"
+        assert cluster.workloads[row].is_movable, f"{where}: {move.pod} must stay"
+        assert counts[row][source], f"{where}: {move.pod} was not on {move.source}"
+        assert cluster.allows(counts, row, source, target), f"{where}: {move.pod} to {move.target}"
         counts = moved(counts, row, source, target)
     return counts
 

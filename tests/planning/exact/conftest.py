@@ -1,23 +1,18 @@
 """A table at the end of the test run: how close plans come to the optimum."""
 
+from collections.abc import Callable, Iterator
+
 import pytest
 
 from tests.planning.exact.comparison import Compared, table
 
-compared = pytest.StashKey[list[Compared]]()
 
-
-@pytest.fixture(scope="session")
-def everything_compared(request: pytest.FixtureRequest) -> list[Compared]:
+@pytest.fixture(scope="module")
+def everything_compared(say_at_the_end: Callable[[str], None]) -> Iterator[list[Compared]]:
     """What goes into the table."""
-    return request.config.stash.setdefault(compared, [])
-
-
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    results = config.stash.get(compared, [])
-    if results:
-        terminalreporter.section("plans beside the exact optimum")
-        for line in table(results):
-            terminalreporter.write_line(line)
+    compared: list[Compared] = []
+    yield compared
+    if compared:
+        say_at_the_end("Plans beside the exact optimum:")
+        for line in table(compared):
+            say_at_the_end(line)

@@ -3,52 +3,52 @@
 from collections.abc import Callable
 from statistics import fmean
 
-from tests.planning.exact.puzzles import Counts, Puzzle
+from tests.planning.exact.small_clusters import Counts, SmallCluster
 
 MOVE_COST = 0.01
 _RESOURCES = ("cpu", "memory")
 
 
-def value_of(puzzle: Puzzle, counts: Counts) -> float:
-    """The objective of the puzzle's strategy with the pods placed so."""
-    return OBJECTIVES[puzzle.strategy](puzzle, counts)
+def value_of(cluster: SmallCluster, counts: Counts) -> float:
+    """The objective of the cluster's strategy with the pods placed so."""
+    return OBJECTIVES[cluster.strategy](cluster, counts)
 
 
-def imbalance(puzzle: Puzzle, counts: Counts) -> float:
+def imbalance(cluster: SmallCluster, counts: Counts) -> float:
     """The squared distances of the nodes' loads from their mean, added up."""
     loads = []
-    for number, machine in enumerate(puzzle.machines):
+    for number, machine in enumerate(cluster.machines):
         if machine.is_for_everyone:
-            cpu, memory, _ = puzzle.used(counts, number)
+            cpu, memory, _ = cluster.used(counts, number)
             loads.append((cpu / machine.cpu + memory / machine.memory) / 2)
     mean = fmean(loads)
     return sum((load - mean) ** 2 for load in loads)
 
 
-def cost(puzzle: Puzzle, counts: Counts) -> float:
+def cost(cluster: SmallCluster, counts: Counts) -> float:
     """The prices of the nodes that hold movable pods, and what it takes to get there."""
-    movable = [row for row, each in enumerate(puzzle.workloads) if each.is_movable]
+    movable = [row for row, each in enumerate(cluster.workloads) if each.is_movable]
     prices = sum(
         machine.price
-        for number, machine in enumerate(puzzle.machines)
+        for number, machine in enumerate(cluster.machines)
         if any(counts[row][number] for row in movable)
     )
-    return prices + MOVE_COST * puzzle.moves_between(puzzle.start, counts)
+    return prices + MOVE_COST * cluster.moves_between(cluster.start, counts)
 
 
-def fragmentation(puzzle: Puzzle, counts: Counts) -> float:
+def fragmentation(cluster: SmallCluster, counts: Counts) -> float:
     """Free room that holds no pod of the shape, in units of the shape."""
     total = 0.0
-    for number, machine in enumerate(puzzle.machines):
+    for number, machine in enumerate(cluster.machines):
         if machine.is_for_everyone:
-            cpu, memory, slots = puzzle.free(counts, number)
+            cpu, memory, slots = cluster.free(counts, number)
             free = dict(zip(_RESOURCES, (cpu, memory), strict=True))
-            whole = min(slots, *(free[name] // amount for name, amount in puzzle.shape.items()))
-            total += fmean(free[name] / amount - whole for name, amount in puzzle.shape.items())
+            whole = min(slots, *(free[name] // amount for name, amount in cluster.shape.items()))
+            total += fmean(free[name] / amount - whole for name, amount in cluster.shape.items())
     return total
 
 
-OBJECTIVES: dict[str, Callable[[Puzzle, Counts], float]] = {
+OBJECTIVES: dict[str, Callable[[SmallCluster, Counts], float]] = {
     "LoadBalancing": imbalance,
     "CostOptimization": cost,
     "Defragmentation": fragmentation,

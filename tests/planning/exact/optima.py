@@ -1,6 +1,6 @@
 """Optima that were found before, for proving one may take the solver minutes.
 
-`python -m tests.planning.exact.optima` writes them to a file. It solves those puzzles that are not
+`python -m tests.planning.exact.optima` writes them to a file. It solves those clusters that are not
 in there or, as their digest tells, have changed since.
 """
 
@@ -16,10 +16,10 @@ from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
 
+from tests.planning.exact.move_orders import has_order
 from tests.planning.exact.objectives import STRATEGIES, value_of
 from tests.planning.exact.optimum import Optimum, solve
-from tests.planning.exact.orders import has_order
-from tests.planning.exact.puzzles import Counts, Puzzle, generate_puzzle
+from tests.planning.exact.small_clusters import Counts, SmallCluster, generate_small_cluster
 
 FILE = Path(__file__).with_name("optima.jsonl")
 _PATIENCE_SECONDS = 300.0
@@ -28,7 +28,7 @@ _AT_A_TIME = 8
 
 @dataclass(frozen=True)
 class Found:
-    """What the solver said of one puzzle."""
+    """What the solver said of one cluster."""
 
     strategy: str
     seed: int
@@ -39,13 +39,13 @@ class Found:
     seconds: float
     """How long that took."""
 
-    def optimum(self, puzzle: Puzzle) -> Optimum:
+    def optimum(self, cluster: SmallCluster) -> Optimum:
         """The end state that the moves lead to."""
-        counts = deepcopy(puzzle.start)
+        counts = deepcopy(cluster.start)
         for row, source, target in self.moves:
             counts[row][source] -= 1
             counts[row][target] += 1
-        return Optimum(counts, value_of(puzzle, counts), self.bound)
+        return Optimum(counts, value_of(cluster, counts), self.bound)
 
 
 @cache
@@ -57,30 +57,30 @@ def found_before() -> dict[tuple[str, int], Found]:
 
 
 def find(strategy: str, seed: int, longest_seconds: float) -> Found | None:
-    """What there is on file about the puzzle of a seed, or what solving it gives.
+    """What there is on file about the cluster of a seed, or what solving it gives.
 
     None if it has nothing to gain, or if it cannot be proven in time that nothing is better.
     """
-    puzzle = generate_puzzle(strategy, seed)
+    cluster = generate_small_cluster(strategy, seed)
     known = found_before().get((strategy, seed))
-    if known is not None and known.digest == puzzle.digest:
+    if known is not None and known.digest == cluster.digest:
         return known
     started = time.perf_counter()
-    optimum = solve(puzzle, longest_seconds)
-    if not optimum.gains_anything(puzzle) or not optimum.is_proven(puzzle):
+    optimum = solve(cluster, longest_seconds)
+    if not optimum.gains_anything(cluster) or not optimum.is_proven(cluster):
         return None
     return Found(
         strategy=strategy,
         seed=seed,
-        digest=puzzle.digest,
-        moves=list(_moves(puzzle, optimum.counts)),
+        digest=cluster.digest,
+        moves=list(_moves(cluster, optimum.counts)),
         bound=optimum.bound,
         seconds=round(time.perf_counter() - started, 2),
     )
 
 
-def _moves(puzzle: Puzzle, end: Counts) -> Iterator[tuple[int, int, int]]:
-    for row, (here, there) in enumerate(zip(puzzle.start, end, strict=True)):
+def _moves(cluster: SmallCluster, end: Counts) -> Iterator[tuple[int, int, int]]:
+    for row, (here, there) in enumerate(zip(cluster.start, end, strict=True)):
         differences = [
             (number, now - then) for number, (now, then) in enumerate(zip(here, there, strict=True))
         ]
@@ -90,7 +90,7 @@ def _moves(puzzle: Puzzle, end: Counts) -> Iterator[tuple[int, int, int]]:
 
 
 def main() -> None:
-    """Find optima for as many puzzles as asked for, and write them down."""
+    """Find optima for as many clusters as asked for, and write them down."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clusters", type=int, default=40, help="that make a fair measure, each")
     parser.add_argument("--processes", type=int, default=2)
@@ -108,8 +108,8 @@ def _enough(results: Iterator[Found], fair: int) -> Iterator[Found]:
     """As many as it takes to have so many that can be reached one move after another."""
     for found in results:
         yield found
-        puzzle = generate_puzzle(found.strategy, found.seed)
-        fair -= has_order(puzzle, found.optimum(puzzle).counts)
+        cluster = generate_small_cluster(found.strategy, found.seed)
+        fair -= has_order(cluster, found.optimum(cluster).counts)
         if not fair:
             return
 

@@ -12,9 +12,9 @@ from itertools import combinations
 import highspy
 from highspy.highs import highs_linear_expression, highs_var
 
+from tests.planning.exact.move_orders import has_order
 from tests.planning.exact.objectives import MOVE_COST, value_of
-from tests.planning.exact.orders import has_order
-from tests.planning.exact.puzzles import Counts, Puzzle, Workload
+from tests.planning.exact.small_clusters import Counts, SmallCluster, Workload
 
 Variable = highs_var
 Expression = highs_linear_expression
@@ -45,20 +45,20 @@ class Optimum:
         """What the solver left open."""
         return self.value - self.bound
 
-    def is_proven(self, puzzle: Puzzle) -> bool:
+    def is_proven(self, cluster: SmallCluster) -> bool:
         """Whether next to nothing was left open."""
-        return self.gap <= _LARGEST_GAP * value_of(puzzle, puzzle.start)
+        return self.gap <= _LARGEST_GAP * value_of(cluster, cluster.start)
 
-    def gains_anything(self, puzzle: Puzzle) -> bool:
+    def gains_anything(self, cluster: SmallCluster) -> bool:
         """Whether it is better than to leave the pods where they are."""
-        return self.value < value_of(puzzle, puzzle.start) - _NOTHING
+        return self.value < value_of(cluster, cluster.start) - _NOTHING
 
 
-def solve(puzzle: Puzzle, longest_seconds: float = LONGEST_SECONDS) -> Optimum:
+def solve(cluster: SmallCluster, longest_seconds: float = LONGEST_SECONDS) -> Optimum:
     """The best end state, one that can be reached if possible, and how good any could be."""
-    model = _Model(puzzle)
+    model = _Model(cluster)
     best = model.solve(longest_seconds)
-    if puzzle.strategy == "LoadBalancing" or has_order(puzzle, best.counts):
+    if cluster.strategy == "LoadBalancing" or has_order(cluster, best.counts):
         return best
     return model.with_room(best, longest_seconds)
 
@@ -66,14 +66,14 @@ def solve(puzzle: Puzzle, longest_seconds: float = LONGEST_SECONDS) -> Optimum:
 class _Model:
     """How many pods of each workload end up on each node, as an integer program."""
 
-    def __init__(self, puzzle: Puzzle) -> None:
-        self._puzzle = puzzle
+    def __init__(self, cluster: SmallCluster) -> None:
+        self._cluster = cluster
         self._highs = highspy.Highs()  # type: ignore[no-untyped-call]
         self._highs.silent()
-        self._numbers = range(len(puzzle.machines))
+        self._numbers = range(len(cluster.machines))
         self._counts = [
             [self._count(row, number) for number in self._numbers]
-            for row in range(len(puzzle.workloads))
+            for row in range(len(cluster.workloads))
         ]
         self._gone = self._departures()
         self._squares: list[tuple[Variable, Variable]] = []
@@ -85,14 +85,14 @@ class _Model:
             "LoadBalancing": self._imbalance,
             "CostOptimization": self._cost,
             "Defragmentation": self._fragmentation,
-        }[puzzle.strategy]()
+        }[cluster.strategy]()
         # Of equally good end states, one that takes few moves.
         self._objective += _LEAST_MOVE_COST * self._gone
 
     def solve(self, longest_seconds: float) -> Optimum:
         """Solve, and where squares are only approximated, again until that is good enough."""
-        start = self._puzzle.start
-        at_start = value_of(self._puzzle, start)
+        start = self._cluster.start
+        at_start = value_of(self._cluster, start)
         best = Optimum(start, at_start, 0.0)
         enough = _GAP * at_start if self._squares else _LEAST_GAP
         deadline = time.monotonic() + longest_seconds
@@ -106,10 +106,10 @@ class _Model:
     def _better(self, best: Optimum, gap: float, seconds: float) -> Optimum:
         counts = self._end(gap, seconds)
         least = self._highs.getInfo().mip_dual_bound
-        bound = max(best.bound, least - _LEAST_MOVE_COST * self._puzzle.most_moves)
-        if counts is None or value_of(self._puzzle, counts) > best.value:
+        bound = max(best.bound, least - _LEAST_MOVE_COST * self._cluster.most_moves)
+        if counts is None or value_of(self._cluster, counts) > best.value:
             return Optimum(best.counts, best.value, min(bound, best.value))
-        value = value_of(self._puzzle, counts)
+        value = value_of(self._cluster, counts)
         return Optimum(counts, value, min(bound, value))
 
     def _end(self, gap: float, seconds: float) -> Counts | None:
@@ -134,15 +134,15 @@ class _Model:
     def _crowding(self) -> Expression:
         """What arrivals need beyond what is free at the start, as parts of nodes."""
         needed = []
-        for number, machine in enumerate(self._puzzle.machines):
-            arriving = [self._number(0, len(each.on)) for each in self._puzzle.workloads]
+        for number, machine in enumerate(self._cluster.machines):
+            arriving = [self._number(0, len(each.on)) for each in self._cluster.workloads]
             for row, arrivals in enumerate(arriving):
-                start = self._puzzle.start[row][number]
+                start = self._cluster.start[row][number]
                 self._require(arrivals - self._counts[row][number] >= -start)
-            pairs = list(zip(self._puzzle.workloads, arriving, strict=True))
+            pairs = list(zip(self._cluster.workloads, arriving, strict=True))
             cpu = self._sum(workload.cpu * arrivals for workload, arrivals in pairs)
             memory = self._sum(workload.memory * arrivals for workload, arrivals in pairs)
-            free_cpu, free_memory, _ = self._puzzle.free(self._puzzle.start, number)
+            free_cpu, free_memory, _ = self._cluster.free(self._cluster.start, number)
             needed.append(self._number(0, 10))
             self._require(machine.cpu * needed[-1] - cpu >= -free_cpu)
             self._require(machine.memory * needed[-1] - memory >= -free_memory)
@@ -151,42 +151,42 @@ class _Model:
     # ------------------------------------------------------------ what may be
 
     def _count(self, row: int, number: int) -> Variable:
-        workload = self._puzzle.workloads[row]
-        start = self._puzzle.start[row][number]
+        workload = self._cluster.workloads[row]
+        start = self._cluster.start[row][number]
         least = 0 if workload.is_movable else start
         return self._integer(least, self._most(row, number))
 
     def _most(self, row: int, number: int) -> int:
-        workload, machine = self._puzzle.workloads[row], self._puzzle.machines[number]
-        start = self._puzzle.start[row][number]
+        workload, machine = self._cluster.workloads[row], self._cluster.machines[number]
+        start = self._cluster.start[row][number]
         if not workload.is_movable or not workload.may_run_on(machine):
             return start
-        return 1 if workload.group else min(len(workload.on), start + self._puzzle.most_moves)
+        return 1 if workload.group else min(len(workload.on), start + self._cluster.most_moves)
 
     def _departures(self) -> Expression:
         """How many pods leave their node, which the limit is on."""
         gone = []
-        for row, workload in enumerate(self._puzzle.workloads):
+        for row, workload in enumerate(self._cluster.workloads):
             for number in self._numbers:
-                start = self._puzzle.start[row][number]
+                start = self._cluster.start[row][number]
                 if workload.is_movable and start:
                     gone.append(self._number(0, start))
                     self._require(gone[-1] + self._counts[row][number] >= start)
-        self._require(self._sum(gone) <= self._puzzle.most_moves)
+        self._require(self._sum(gone) <= self._cluster.most_moves)
         return self._sum(gone)
 
     def _keep_all_pods(self) -> None:
-        for workload, row in zip(self._puzzle.workloads, self._counts, strict=True):
+        for workload, row in zip(self._cluster.workloads, self._counts, strict=True):
             self._require(self._sum(row) == len(workload.on))
 
     def _keep_room(self) -> None:
-        for number, machine in enumerate(self._puzzle.machines):
+        for number, machine in enumerate(self._cluster.machines):
             self._require(self._cpu(number) <= machine.cpu)
             self._require(self._memory(number) <= machine.memory)
             self._require(self._slots(number) <= machine.slots)
 
     def _keep_company(self) -> None:
-        workloads = self._puzzle.workloads
+        workloads = self._cluster.workloads
         for group in sorted({each.group for each in workloads if each.group is not None}):
             rows = [row for row, each in enumerate(workloads) if each.group == group]
             for number in self._numbers:
@@ -197,14 +197,14 @@ class _Model:
                     self._require(self._counts[avoiding][number] + most * together <= most)
 
     def _keep_spread(self) -> None:
-        for row, workload in enumerate(self._puzzle.workloads):
+        for row, workload in enumerate(self._cluster.workloads):
             if workload.max_skew is not None:
                 self._keep_spread_of(workload, row, workload.max_skew)
 
     def _keep_spread_of(self, workload: Workload, row: int, max_skew: int) -> None:
         zones = [
             self._sum(self._counts[row][number] for number in numbers)
-            for numbers in self._puzzle.spread_zones(workload)
+            for numbers in self._cluster.spread_zones(workload)
         ]
         for one, other in combinations(zones, 2):
             self._require(one - other <= max_skew)
@@ -214,7 +214,7 @@ class _Model:
 
     def _imbalance(self) -> Expression:
         loads = []
-        for number, machine in enumerate(self._puzzle.machines):
+        for number, machine in enumerate(self._cluster.machines):
             if machine.is_for_everyone:
                 load = self._number(0, 1)
                 cpu = self._cpu(number) * (0.5 / machine.cpu)
@@ -243,10 +243,10 @@ class _Model:
 
     def _cost(self) -> Expression:
         prices = []
-        for number, machine in enumerate(self._puzzle.machines):
+        for number, machine in enumerate(self._cluster.machines):
             in_use = self._integer(0, 1)
             prices.append(machine.price * in_use)
-            movable = [row for row, each in enumerate(self._puzzle.workloads) if each.is_movable]
+            movable = [row for row, each in enumerate(self._cluster.workloads) if each.is_movable]
             for row in movable:
                 self._require(self._counts[row][number] - self._most(row, number) * in_use <= 0)
             # Implied, but the solver sees much sooner what cannot be.
@@ -257,8 +257,8 @@ class _Model:
 
     def _fragmentation(self) -> Expression:
         fragments = []
-        shape = self._puzzle.shape
-        for number, machine in enumerate(self._puzzle.machines):
+        shape = self._cluster.shape
+        for number, machine in enumerate(self._cluster.machines):
             if machine.is_for_everyone:
                 whole = self._integer(0, machine.slots)
                 self._require(whole + self._slots(number) <= machine.slots)
@@ -271,15 +271,15 @@ class _Model:
                     fragments.append((free[name] * (1 / amount) - whole) * (1 / len(shape)))
         return self._sum(fragments)
 
-    # ------------------------------------------------------------ in the solver's words
+    # ------------------------------------------------------------ for the solver
 
     def _cpu(self, number: int, rows: list[int] | None = None) -> Expression:
-        workloads = self._puzzle.workloads
+        workloads = self._cluster.workloads
         rows = list(range(len(workloads))) if rows is None else rows
         return self._sum(workloads[row].cpu * self._counts[row][number] for row in rows)
 
     def _memory(self, number: int, rows: list[int] | None = None) -> Expression:
-        workloads = self._puzzle.workloads
+        workloads = self._cluster.workloads
         rows = list(range(len(workloads))) if rows is None else rows
         return self._sum(workloads[row].memory * self._counts[row][number] for row in rows)
 

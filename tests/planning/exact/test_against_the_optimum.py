@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from statistics import fmean
 
 import pytest
@@ -21,11 +20,18 @@ from tests.planning.exact.comparison import Compared, compare
 from tests.planning.exact.objectives import STRATEGIES
 from tests.planning.exact.optima import Found, found_before
 from tests.planning.exact.optimum import Optimum, solve
-from tests.planning.exact.puzzles import MOST_NODES, MOST_PODS, Puzzle, generate_puzzle
+from tests.planning.exact.small_clusters import (
+    MOST_NODES,
+    MOST_PODS,
+    SmallCluster,
+    generate_small_cluster,
+)
+from tests.processes import new_pool
+
+pytestmark = pytest.mark.slow
 
 CLUSTERS = 40
 EXHAUSTIVE = os.environ.get("EXHAUSTIVE") == "1"
-PROCESSES = 2
 MEAN_AT_LEAST, EACH_AT_LEAST = 0.98, 0.90
 
 PATIENCE_SECONDS = 120.0
@@ -34,7 +40,7 @@ QUICK_SECONDS = 0.5
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ProcessPoolExecutor]:
-    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+    with new_pool() as pool:
         yield pool
 
 
@@ -69,70 +75,70 @@ def _found(strategy: str) -> list[Found]:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_optimum_on_file_is_an_end_that_breaks_no_rule(strategy: str) -> None:
     for found in _found(strategy):
-        puzzle = generate_puzzle(strategy, found.seed)
-        assert puzzle.digest == found.digest, "run python -m tests.planning.exact.optima"
-        optimum = found.optimum(puzzle)
-        assert optimum.gains_anything(puzzle)
-        assert optimum.is_proven(puzzle)
-        assert len(found.moves) <= puzzle.most_moves
-        assert puzzle.broken(optimum.counts) == []
-        assert puzzle.broken(puzzle.start) == []
+        cluster = generate_small_cluster(strategy, found.seed)
+        assert cluster.digest == found.digest, "run python -m tests.planning.exact.optima"
+        optimum = found.optimum(cluster)
+        assert optimum.gains_anything(cluster)
+        assert optimum.is_proven(cluster)
+        assert len(found.moves) <= cluster.most_moves
+        assert cluster.broken(optimum.counts) == []
+        assert cluster.broken(cluster.start) == []
 
 
 def test_the_solver_finds_what_is_on_file(pool: ProcessPoolExecutor) -> None:
     quick = [each for each in found_before().values() if each.seconds <= QUICK_SECONDS]
     assert {each.strategy for each in quick} == set(STRATEGIES)
     for found, solved in zip(quick, pool.map(_solve, quick), strict=True):
-        puzzle = generate_puzzle(found.strategy, found.seed)
-        on_file = found.optimum(puzzle)
-        assert solved.is_proven(puzzle)
+        cluster = generate_small_cluster(found.strategy, found.seed)
+        on_file = found.optimum(cluster)
+        assert solved.is_proven(cluster)
         assert solved.bound <= on_file.value + 1e-9
         assert on_file.bound <= solved.value + 1e-9
 
 
 def _solve(found: Found) -> Optimum:
-    return solve(generate_puzzle(found.strategy, found.seed), PATIENCE_SECONDS)
+    return solve(generate_small_cluster(found.strategy, found.seed), PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_the_rules_of_the_puzzles_are_those_of_the_scheduler(strategy: str) -> None:
+def test_the_rules_of_the_clusters_are_those_of_the_scheduler(strategy: str) -> None:
     for found in _found(strategy):
-        puzzle = generate_puzzle(strategy, found.seed)
-        assert _accepted_by_the_judge(puzzle) == _accepted_by_the_puzzle(puzzle), found.seed
+        cluster = generate_small_cluster(strategy, found.seed)
+        assert _accepted_by_the_checker(cluster) == _accepted_by_the_model(cluster), found.seed
 
 
-def _accepted_by_the_judge(puzzle: Puzzle) -> dict[str, set[str]]:
-    snapshot = snapshot_of(puzzle.objects)
-    judge = FeasibilityChecker(snapshot)
+def _accepted_by_the_checker(cluster: SmallCluster) -> dict[str, set[str]]:
+    snapshot = snapshot_of(cluster.objects)
+    checker = FeasibilityChecker(snapshot)
     accepted = {}
     for row, key in enumerate(snapshot.pods.keys):
-        by_node = judge.accepted(int(snapshot.pods.template[row])).tolist()
+        by_node = checker.accepted(int(snapshot.pods.template[row])).tolist()
         names = zip(snapshot.nodes.names, by_node, strict=True)
         accepted[key] = {name for name, is_accepted in names if is_accepted}
     return accepted
 
 
-def _accepted_by_the_puzzle(puzzle: Puzzle) -> dict[str, set[str]]:
+def _accepted_by_the_model(cluster: SmallCluster) -> dict[str, set[str]]:
     return {
         pod: {
             machine.name
-            for number, machine in enumerate(puzzle.machines)
-            if puzzle.accepts(puzzle.start, row, number)
+            for number, machine in enumerate(cluster.machines)
+            if cluster.accepts(cluster.start, row, number)
         }
-        for pod, row in puzzle.workload_of.items()
+        for pod, row in cluster.workload_of.items()
     }
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_clusters_have_constraints_of_every_kind(strategy: str) -> None:
-    puzzles = [generate_puzzle(strategy, found.seed) for found in _found(strategy)]
-    workloads = [each for puzzle in puzzles for each in puzzle.workloads]
-    machines = [each for puzzle in puzzles for each in puzzle.machines]
+    clusters = [generate_small_cluster(strategy, found.seed) for found in _found(strategy)]
+    workloads = [each for cluster in clusters for each in cluster.workloads]
+    machines = [each for cluster in clusters for each in cluster.machines]
     for kind in ("pool", "tolerates", "group", "avoids", "max_skew", "daemon"):
         assert sum(bool(getattr(each, kind)) for each in workloads) >= 10, kind
     for kind in ("tainted", "cordoned"):
         assert sum(getattr(each, kind) for each in machines) >= 5, kind
     if strategy != "CostOptimization":
         assert sum(each.stays for each in workloads) >= 10
-    assert max(len(puzzle.machines) for puzzle in puzzles) == MOST_NODES
-    assert 50 <= max(len(puzzle.workload_of) for puzzle in puzzles) <= MOST_PODS
+    assert max(len(cluster.machines) for cluster in clusters) == MOST_NODES
+    assert 50 <= max(len(cluster.workload_of) for cluster in clusters) <= MOST_PODS

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 from testcluster.client import JsonObject
 from tests.planning.feasibility import oracle
+from tests.planning.feasibility.checker_answers import OurAnswers
 from tests.planning.feasibility.coverage import Coverage
 from tests.planning.feasibility.generated_clusters import (
     GeneratedCluster,
     generate_cluster,
     key_of,
 )
-from tests.planning.feasibility.judging import OurAnswers
 from tests.planning.feasibility.oracle import Verdict
 
 REPRODUCE = (
@@ -26,7 +26,7 @@ class Comparison:
 
     clusters: int = 0
     pairs: int = 0
-    """Pairs of pod and node, each judged by both."""
+    """Pairs of pod and node, each answered by both."""
     gone: list[str] = field(default_factory=list)
     """Disagreements about pods that have left their node."""
     with_old_pod: list[str] = field(default_factory=list)
@@ -67,7 +67,7 @@ def _disagreements(
 ) -> Iterator[str]:
     our_verdicts = ours.verdicts(with_old_pod)
     assert our_verdicts.keys() == theirs.keys(), (
-        f"seed {cluster.seed}: we and the oracle do not judge the same pods: "
+        f"seed {cluster.seed}: we and the oracle do not checker the same pods: "
         f"{our_verdicts.keys() ^ theirs.keys()}"
     )
     for pod, verdict in theirs.items():
@@ -92,7 +92,7 @@ def _description(
     while_what = "while it still runs" if with_old_pod else "once it is gone"
     return "\n".join(
         (
-            f"seed {cluster.seed} ({cluster.flavour}): a replacement of pod {pod} on {node}, "
+            f"seed {cluster.seed} ({cluster.focus}): a replacement of pod {pod} on {node}, "
             f"{while_what}",
             f"  the oracle says: {oracle_says}",
             f"  we say:          {we_say}",

@@ -1,7 +1,7 @@
-"""What the generated clusters cover: how often each word is used, and with which outcomes.
+"""What the generated clusters cover: how often each feature is used, and with which outcomes.
 
-A proof by examples is worth as much as the examples. Every word of every rule must occur, and a
-word that can both let a pod in and keep it out must have been seen to do both.
+A proof by examples is worth as much as the examples. Every feature of every rule must occur, and a
+feature that can both let a pod in and keep it out must have been seen to do both.
 """
 
 from collections import Counter
@@ -11,38 +11,38 @@ from typing import Literal
 
 from tests.planning.feasibility.generated_clusters import GeneratedCluster, key_of
 from tests.planning.feasibility.oracle import Verdict
-from tests.planning.feasibility.words import ClusterWords
+from tests.planning.feasibility.used_features import UsedFeatures
 
 Outcomes = Literal["both", "refuses", "accepts", "used"]
 
 
 @dataclass
 class Coverage:
-    """Counts by word: objects that use it, and pairs of pod and node by what the oracle said."""
+    """Counts by feature: objects that use it, and pairs of pod and node by what the oracle said."""
 
     used: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
-    """Pairs that the word's own plugin refused."""
+    """Pairs that the feature's own plugin refused."""
     accepted: Counter[str] = field(default_factory=Counter)
     """Pairs that no plugin refused."""
     refusals_by: Counter[str] = field(default_factory=Counter)
 
     def add(self, cluster: GeneratedCluster, verdicts: Mapping[str, Verdict]) -> None:
-        """Count one cluster, as the oracle judged it."""
-        words = ClusterWords(cluster)
-        self.used.update(words.of_cluster())
+        """Count one cluster, as the oracle answered."""
+        features = UsedFeatures(cluster)
+        self.used.update(features.of_cluster())
         for verdict in verdicts.values():
             self.refusals_by.update(verdict.refused_by.values())
-        for pod in words.placed:
+        for pod in features.placed:
             verdict = verdicts[key_of(pod)]
             by_plugin = Counter(verdict.refused_by.values())
-            for word in set(words.of_pod(pod)):
-                self._count(word, by_plugin[_plugin(word)], len(verdict.fits))
+            for feature in set(features.of_pod(pod)):
+                self._count(feature, by_plugin[_plugin(feature)], len(verdict.fits))
         for node in cluster.nodes:
             name = node["metadata"]["name"]
             by_plugin = Counter(verdict.refused_by.get(name, "") for verdict in verdicts.values())
-            for word in set(words.of_node(node)):
-                self._count(word, by_plugin[_plugin(word)], by_plugin[""])
+            for feature in set(features.of_node(node)):
+                self._count(feature, by_plugin[_plugin(feature)], by_plugin[""])
 
     def merge(self, other: "Coverage") -> None:
         """Add what was counted elsewhere."""
@@ -53,21 +53,21 @@ class Coverage:
 
     def gaps(self) -> list[str]:
         """What should have occurred and did not."""
-        found = [f"{word}: never used" for word in EXPECTED if not self.used[word]]
-        found += [f"{word}: not expected" for word in self.used if word not in EXPECTED]
-        for word, outcomes in EXPECTED.items():
-            if outcomes in ("both", "refuses") and not self.refused[word]:
-                found.append(f"{word}: never refused by its plugin")
-            if outcomes in ("both", "accepts") and not self.accepted[word]:
-                found.append(f"{word}: never accepted")
+        found = [f"{feature}: never used" for feature in EXPECTED if not self.used[feature]]
+        found += [f"{feature}: not expected" for feature in self.used if feature not in EXPECTED]
+        for feature, outcomes in EXPECTED.items():
+            if outcomes in ("both", "refuses") and not self.refused[feature]:
+                found.append(f"{feature}: never refused by its plugin")
+            if outcomes in ("both", "accepts") and not self.accepted[feature]:
+                found.append(f"{feature}: never accepted")
         return found
 
     def report(self) -> str:
         """A table for people."""
-        lines = [f"{'word':72} {'used':>8} {'refused':>9} {'accepted':>9}"]
-        for word in EXPECTED:
-            counts = (self.used[word], self.refused[word], self.accepted[word])
-            lines.append(f"{word:72} {counts[0]:8} {counts[1]:9} {counts[2]:9}")
+        lines = [f"{'feature':72} {'used':>8} {'refused':>9} {'accepted':>9}"]
+        for feature in EXPECTED:
+            counts = (self.used[feature], self.refused[feature], self.accepted[feature])
+            lines.append(f"{feature:72} {counts[0]:8} {counts[1]:9} {counts[2]:9}")
         return "\n".join(lines)
 
     def shares(self) -> str:
@@ -76,21 +76,21 @@ class Coverage:
         counts = self.refusals_by.most_common()
         return ", ".join(f"{count / total:.1%} by {plugin}" for plugin, count in counts)
 
-    def _count(self, word: str, refused: int, accepted: int) -> None:
-        self.used[word] += 1
-        self.refused[word] += refused
-        self.accepted[word] += accepted
+    def _count(self, feature: str, refused: int, accepted: int) -> None:
+        self.used[feature] += 1
+        self.refused[feature] += refused
+        self.accepted[feature] += accepted
 
 
-def _plugin(word: str) -> str:
-    return word.partition(":")[0]
+def _plugin(feature: str) -> str:
+    return feature.partition(":")[0]
 
 
 def _expected() -> dict[str, Outcomes]:
     return {
-        f"{plugin}: {word}": outcomes
-        for (plugin, outcomes), words in _WORDS.items()
-        for word in words
+        f"{plugin}: {feature}": outcomes
+        for (plugin, outcomes), features in _WORDS.items()
+        for feature in features
     }
 
 
@@ -294,15 +294,15 @@ _WORDS: dict[tuple[str, Outcomes], tuple[str, ...]] = {
     ),
     ("PodTopologySpread", "refuses"): ("over nowhere",),
     ("InterPodAffinity", "both"): (
-        *(f"affinity, {word}" for word in _NEIGHBOUR_WORDS if word not in _NEVER_NEAR),
-        *(f"anti-affinity, {word}" for word in _NEIGHBOUR_WORDS),
+        *(f"affinity, {feature}" for feature in _NEIGHBOUR_WORDS if feature not in _NEVER_NEAR),
+        *(f"anti-affinity, {feature}" for feature in _NEIGHBOUR_WORDS),
         "others' anti-affinity alone",
         "preferred term",
         "first of its group",
         "node without zone",
         "node without hostname",
     ),
-    ("InterPodAffinity", "refuses"): tuple(f"affinity, {word}" for word in _NEVER_NEAR),
+    ("InterPodAffinity", "refuses"): tuple(f"affinity, {feature}" for feature in _NEVER_NEAR),
     ("NodeDeclaredFeatures", "both"): (
         "own users on the host's network",
         "RestartAllContainers in containers",
@@ -315,4 +315,4 @@ _WORDS: dict[tuple[str, Outcomes], tuple[str, ...]] = {
 }
 
 EXPECTED = _expected()
-"""Every word that the clusters are to use, and what is to come of it."""
+"""Every feature that the clusters are to use, and what is to come of it."""

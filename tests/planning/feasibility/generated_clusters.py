@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from testcluster.client import JsonObject
 from tests.planning.feasibility import generated_needs as needs
 from tests.planning.feasibility import generated_neighbours as neighbours
+from tests.planning.feasibility.cluster_focus import Focus, focus_of
 from tests.planning.feasibility.draw import Draw
-from tests.planning.feasibility.flavours import Flavour, flavour_of
 from tests.planning.feasibility.generated_nodes import POOL, POOLS, make_nodes
 from tests.planning.feasibility.generated_volumes import Storage
 
@@ -24,7 +24,7 @@ class GeneratedCluster:
     """A cluster's objects, and the seed that gives them again."""
 
     seed: int
-    flavour: str
+    focus: str
     nodes: list[JsonObject]
     pods: list[JsonObject]
     others: list[JsonObject]
@@ -38,15 +38,15 @@ class GeneratedCluster:
 def generate_cluster(seed: int, nodes: int = 30, pods: int = 150) -> GeneratedCluster:
     """The cluster of this seed. The same seed with another size gives another cluster."""
     draw = Draw(seed)
-    flavour = flavour_of(seed)
-    made_nodes = make_nodes(draw, flavour, nodes)
-    storage = Storage(draw, flavour, [node["metadata"]["name"] for node in made_nodes])
+    focus = focus_of(seed)
+    made_nodes = make_nodes(draw, focus, nodes)
+    storage = Storage(draw, focus, [node["metadata"]["name"] for node in made_nodes])
     others = [*_namespaces(), *storage.cluster_objects()]
-    workloads = _Workloads(draw, flavour, made_nodes, storage)
+    workloads = _Workloads(draw, focus, made_nodes, storage)
     made_pods: list[JsonObject] = []
     while len(made_pods) < pods:
         made_pods += workloads.next()[: pods - len(made_pods)]
-    return GeneratedCluster(seed, flavour.name, made_nodes, made_pods, [*others, *storage.objects])
+    return GeneratedCluster(seed, focus.name, made_nodes, made_pods, [*others, *storage.objects])
 
 
 def key_of(obj: JsonObject) -> str:
@@ -74,11 +74,9 @@ def _namespaces() -> list[JsonObject]:
 class _Workloads:
     """Groups of replicas, one after another."""
 
-    def __init__(
-        self, draw: Draw, flavour: Flavour, nodes: list[JsonObject], storage: Storage
-    ) -> None:
+    def __init__(self, draw: Draw, focus: Focus, nodes: list[JsonObject], storage: Storage) -> None:
         self._draw = draw
-        self._flavour = flavour
+        self._focus = focus
         self._nodes = [node["metadata"]["name"] for node in nodes]
         self._storage = storage
         self._count = 0
@@ -90,7 +88,7 @@ class _Workloads:
         namespace = draw.one((*neighbours.NAMESPACES, "shop", neighbours.UNLISTED))
         labels = neighbours.pod_labels(draw)
         spec = self._spec(labels)
-        status = needs.resize(draw, spec) if draw.chance(0.05 + self._flavour.tight * 0.3) else {}
+        status = needs.resize(draw, spec) if draw.chance(0.05 + self._focus.tight * 0.3) else {}
         own_volumes = False
         if self._storage.uses_volumes():
             own_volumes = draw.chance(0.3)
@@ -105,19 +103,19 @@ class _Workloads:
         return pods
 
     def _spec(self, labels: dict[str, str]) -> JsonObject:
-        draw, flavour = self._draw, self._flavour
-        spec = {**needs.containers(draw, flavour), **needs.host_access(draw, flavour)}
-        affinity = neighbours.affinity(draw, flavour, labels)
-        near = needs.node_affinity(draw, flavour, self._nodes)
+        draw, focus = self._draw, self._focus
+        spec = {**needs.containers(draw, focus), **needs.host_access(draw, focus)}
+        affinity = neighbours.affinity(draw, focus, labels)
+        near = needs.node_affinity(draw, focus, self._nodes)
         if near is not None:
             affinity["nodeAffinity"] = near
-        spread = neighbours.spread_constraints(draw, flavour, labels)
+        spread = neighbours.spread_constraints(draw, focus, labels)
         optional = {
             "affinity": affinity,
-            "tolerations": needs.tolerations(draw, flavour),
+            "tolerations": needs.tolerations(draw, focus),
             "topologySpreadConstraints": spread,
         }
-        selector = needs.node_selector(draw, flavour)
+        selector = needs.node_selector(draw, focus)
         if not selector and any("nodeAffinityPolicy" in each for each in spread):
             # A policy about node affinity matters only to pods that have some.
             selector = {POOL: draw.one(POOLS)} if draw.chance(0.6) else None

@@ -1,8 +1,8 @@
 """What generated pods ask of a node itself: taints, labels, ports, room and features."""
 
 from testcluster.client import JsonObject
+from tests.planning.feasibility.cluster_focus import Focus
 from tests.planning.feasibility.draw import Draw
-from tests.planning.feasibility.flavours import Flavour
 from tests.planning.feasibility.generated_nodes import (
     CORDONED,
     FPGA,
@@ -46,9 +46,9 @@ MEMORY = ("64Mi", "128Mi", "0.5Gi", "1Ki", "1e3", "100m", "123456789", "1.5G", 1
 STORAGE = ("1Ki", "100Mi", "1e8", "0.4Gi", "0")
 
 
-def tolerations(draw: Draw, flavour: Flavour) -> list[JsonObject]:
+def tolerations(draw: Draw, focus: Focus) -> list[JsonObject]:
     """Tolerations in all their spellings, or none."""
-    if not draw.chance(flavour.taints * 0.75):
+    if not draw.chance(focus.taints * 0.75):
         return []
     # Rarely the one that tolerates everything.
     options = TOLERATIONS if draw.chance(0.15) else TOLERATIONS[1:]
@@ -58,17 +58,17 @@ def tolerations(draw: Draw, flavour: Flavour) -> list[JsonObject]:
 # ---------------------------------------------------------------- labels
 
 
-def node_selector(draw: Draw, flavour: Flavour) -> dict[str, str] | None:
+def node_selector(draw: Draw, focus: Focus) -> dict[str, str] | None:
     """Labels that a node must have."""
-    if not draw.chance(flavour.selectors * 0.35):
+    if not draw.chance(focus.selectors * 0.35):
         return {} if draw.chance(0.05) else None
     options = {POOL: POOLS, ZONE: ZONES, SIZE: ("8", "big", "")}
     return {key: draw.one(options[key]) for key in draw.some(tuple(options), 1, 2)}
 
 
-def node_affinity(draw: Draw, flavour: Flavour, nodes: list[str]) -> JsonObject | None:
+def node_affinity(draw: Draw, focus: Focus, nodes: list[str]) -> JsonObject | None:
     """Required terms, of which one must match, and wishes, which never matter."""
-    if not draw.chance(flavour.selectors * 0.7):
+    if not draw.chance(focus.selectors * 0.7):
         return None
     affinity: JsonObject = {}
     if draw.chance(0.2):
@@ -141,32 +141,32 @@ def _port(draw: Draw) -> JsonObject:
 # ---------------------------------------------------------------- containers
 
 
-def containers(draw: Draw, flavour: Flavour) -> JsonObject:
+def containers(draw: Draw, focus: Focus) -> JsonObject:
     """The part of a pod's spec that says what runs and what it asks for."""
     spec: JsonObject = {
         "containers": [
-            _container(draw, flavour, f"main-{number}") for number in range(draw.one((1, 1, 2, 3)))
+            _container(draw, focus, f"main-{number}") for number in range(draw.one((1, 1, 2, 3)))
         ]
     }
-    if draw.chance(0.15 + flavour.tight * 0.2):
+    if draw.chance(0.15 + focus.tight * 0.2):
         spec["initContainers"] = [
-            _init_container(draw, flavour, f"init-{number}") for number in range(draw.randint(1, 3))
+            _init_container(draw, focus, f"init-{number}") for number in range(draw.randint(1, 3))
         ]
-    if draw.chance(0.05 + flavour.tight * 0.1):
+    if draw.chance(0.05 + focus.tight * 0.1):
         spec["overhead"] = {"cpu": draw.one(("50m", "0.1")), "memory": draw.one(("10Mi", "1e6"))}
-    if draw.chance(0.05 + flavour.tight * 0.2):
+    if draw.chance(0.05 + focus.tight * 0.2):
         spec["resources"] = _pod_level(draw)
     return spec
 
 
-def _container(draw: Draw, flavour: Flavour, name: str) -> JsonObject:
+def _container(draw: Draw, focus: Focus, name: str) -> JsonObject:
     container: JsonObject = {"name": name, "image": "registry.example/app:1"}
     requests = _requests(draw)
     if requests:
         container["resources"] = {"requests": requests}
-    if draw.chance(flavour.ports * 0.5):
+    if draw.chance(focus.ports * 0.5):
         container["ports"] = host_ports(draw)
-    if draw.chance(flavour.features * 0.2):
+    if draw.chance(focus.features * 0.2):
         container["restartPolicy"] = "Never"
         container["restartPolicyRules"] = [
             {
@@ -177,8 +177,8 @@ def _container(draw: Draw, flavour: Flavour, name: str) -> JsonObject:
     return container
 
 
-def _init_container(draw: Draw, flavour: Flavour, name: str) -> JsonObject:
-    container = _container(draw, flavour, name)
+def _init_container(draw: Draw, focus: Focus, name: str) -> JsonObject:
+    container = _container(draw, focus, name)
     container.pop("restartPolicy", None)
     if draw.chance(0.4):
         container["restartPolicy"] = SIDECAR
@@ -250,11 +250,11 @@ def _resized(draw: Draw, container: str) -> JsonObject:
 # ---------------------------------------------------------------- features
 
 
-def host_access(draw: Draw, flavour: Flavour) -> JsonObject:
+def host_access(draw: Draw, focus: Focus) -> JsonObject:
     """The host's network, and users of the pod's own: together they need a new kubelet."""
     access: JsonObject = {}
-    if draw.chance(flavour.features):
+    if draw.chance(focus.features):
         access["hostNetwork"] = draw.chance(0.7)
-    if draw.chance(flavour.features):
+    if draw.chance(focus.features):
         access["hostUsers"] = draw.chance(0.3)
     return access

@@ -3,8 +3,8 @@
 from copy import deepcopy
 
 from testcluster.client import JsonObject
+from tests.planning.feasibility.cluster_focus import Focus
 from tests.planning.feasibility.draw import Draw
-from tests.planning.feasibility.flavours import Flavour
 from tests.planning.feasibility.generated_needs import PREFERRED, REQUIRED
 from tests.planning.feasibility.generated_nodes import HOSTNAME, POOL, RACK, REGION, ZONE
 
@@ -45,17 +45,17 @@ def pod_labels(draw: Draw) -> dict[str, str]:
     return labels if draw.chance(0.97) else {}
 
 
-def affinity(draw: Draw, flavour: Flavour, labels: dict[str, str]) -> JsonObject:
+def affinity(draw: Draw, focus: Focus, labels: dict[str, str]) -> JsonObject:
     """Required and preferred terms about neighbours, for the pod's `affinity` field."""
     found: JsonObject = {}
-    if draw.chance(flavour.neighbours * 0.5):
+    if draw.chance(focus.neighbours * 0.5):
         near: JsonObject = {REQUIRED: _terms(draw, labels)}
         if draw.chance(0.1):
             near[PREFERRED] = [{"weight": 1, "podAffinityTerm": _term(draw, labels)}]
         found["podAffinity"] = near
-    if draw.chance(flavour.neighbours * 0.6):
+    if draw.chance(focus.neighbours * 0.6):
         found["podAntiAffinity"] = {REQUIRED: _terms(draw, labels)}
-    elif draw.chance(flavour.neighbours * 0.2):
+    elif draw.chance(focus.neighbours * 0.2):
         wish = {"weight": 100, "podAffinityTerm": _term(draw, labels)}
         found["podAntiAffinity"] = {PREFERRED: [wish]}
     return found
@@ -138,9 +138,9 @@ def _expression(draw: Draw) -> JsonObject:
     return expression
 
 
-def spread_constraints(draw: Draw, flavour: Flavour, labels: dict[str, str]) -> list[JsonObject]:
+def spread_constraints(draw: Draw, focus: Focus, labels: dict[str, str]) -> list[JsonObject]:
     """Constraints on how evenly pods lie."""
-    if not draw.chance(flavour.spread):
+    if not draw.chance(focus.spread):
         return []
     return [_constraint(draw, labels) for _ in range(draw.one((1, 1, 2, 3)))]
 

@@ -1,8 +1,8 @@
 """Nodes of generated clusters: labels, taints, room, and the features they declare."""
 
 from testcluster.client import JsonObject
+from tests.planning.feasibility.cluster_focus import Focus
 from tests.planning.feasibility.draw import Draw
-from tests.planning.feasibility.flavours import Flavour
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -44,23 +44,23 @@ def node_names(count: int) -> list[str]:
     return [f"node-{number:02}" for number in range(count)]
 
 
-def make_nodes(draw: Draw, flavour: Flavour, count: int) -> list[JsonObject]:
+def make_nodes(draw: Draw, focus: Focus, count: int) -> list[JsonObject]:
     """Nodes as the API server shows them."""
-    return [_node(draw, flavour, name) for name in node_names(count)]
+    return [_node(draw, focus, name) for name in node_names(count)]
 
 
-def _node(draw: Draw, flavour: Flavour, name: str) -> JsonObject:
+def _node(draw: Draw, focus: Focus, name: str) -> JsonObject:
     spec: JsonObject = {}
-    taints = _taints(draw, flavour)
-    if draw.chance(flavour.taints * 0.3):
+    taints = _taints(draw, focus)
+    if draw.chance(focus.taints * 0.3):
         spec["unschedulable"] = True
         if draw.chance(0.6):
             taints.append({"key": CORDONED, "effect": "NoSchedule"})
-    elif draw.chance(flavour.taints * 0.1):
+    elif draw.chance(focus.taints * 0.1):
         taints.append({"key": CORDONED, "effect": "NoSchedule"})
     if taints:
         spec["taints"] = taints
-    status: JsonObject = {"allocatable": _allocatable(draw, flavour)}
+    status: JsonObject = {"allocatable": _allocatable(draw, focus)}
     features = [each for each in FEATURES if draw.chance(0.6)]
     if features:
         status["declaredFeatures"] = features
@@ -96,14 +96,14 @@ def _labels(draw: Draw, name: str) -> dict[str, str]:
     return labels
 
 
-def _taints(draw: Draw, flavour: Flavour) -> list[JsonObject]:
-    if not draw.chance(flavour.taints * 0.7):
+def _taints(draw: Draw, focus: Focus) -> list[JsonObject]:
+    if not draw.chance(focus.taints * 0.7):
         return []
     return [dict(taint) for taint in draw.some(TAINTS, 1, 3)]
 
 
-def _allocatable(draw: Draw, flavour: Flavour) -> JsonObject:
-    if draw.chance(flavour.tight):
+def _allocatable(draw: Draw, focus: Focus) -> JsonObject:
+    if draw.chance(focus.tight):
         return _small(draw)
     return {
         "cpu": draw.one(("64", "63900m", "1e2", 96)),

@@ -5,8 +5,8 @@ the scheduler takes whichever its cache lists first, which is a matter of luck.
 """
 
 from testcluster.client import JsonObject
+from tests.planning.feasibility.cluster_focus import Focus
 from tests.planning.feasibility.draw import Draw
-from tests.planning.feasibility.flavours import Flavour
 from tests.planning.feasibility.generated_nodes import HOSTNAME, OLD_ZONE, RACK, RACKS, ZONE, ZONES
 
 DRIVER = "csi.example.com"
@@ -39,9 +39,9 @@ CLAIM_STATES = (
 class Storage:
     """Makes volumes for pods, and remembers the objects that they need."""
 
-    def __init__(self, draw: Draw, flavour: Flavour, nodes: list[str]) -> None:
+    def __init__(self, draw: Draw, focus: Focus, nodes: list[str]) -> None:
         self._draw = draw
-        self._flavour = flavour
+        self._focus = focus
         self._nodes = nodes
         self._number = 0
         self.objects: list[JsonObject] = []
@@ -57,7 +57,7 @@ class Storage:
 
     def uses_volumes(self) -> bool:
         """Whether the next workload has volumes at all."""
-        return self._draw.chance(self._flavour.volumes)
+        return self._draw.chance(self._focus.volumes)
 
     def shared(self, namespace: str) -> list[JsonObject]:
         """Volumes that all replicas of a workload name alike."""

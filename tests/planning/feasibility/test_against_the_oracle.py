@@ -5,22 +5,21 @@
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from pathlib import Path
 
 import pytest
 
 from tests.planning.feasibility.comparison import Comparison, compare
+from tests.processes import new_pool
 
 CLUSTERS = 3000 if os.environ.get("EXHAUSTIVE") == "1" else 300
 SEED = os.environ.get("SEED")
-PROCESSES = 2
 CLUSTERS_AT_A_TIME = 12
 MOST_SHOWN = 5
 
 
 @pytest.fixture(scope="module")
-def comparison() -> Comparison:
+def comparison(binary: Path) -> Comparison:
     if SEED is not None:
         return compare([int(SEED)])
     parts = [
@@ -28,7 +27,7 @@ def comparison() -> Comparison:
         for start in range(0, CLUSTERS, CLUSTERS_AT_A_TIME)
     ]
     together = Comparison()
-    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+    with new_pool() as pool:
         for part in pool.map(compare, parts):
             together.merge(part)
     return together
@@ -58,7 +57,7 @@ def test_the_clusters_use_every_word_of_every_rule(
     print(f"\n{coverage.report()}")
     say_at_the_end(
         f"{comparison.clusters} clusters, {comparison.pairs} answers compared with the oracle's; "
-        f"it was asked with {len(coverage.used)} words and refused {coverage.shares()}"
+        f"it was asked with {len(coverage.used)} features and refused {coverage.shares()}"
     )
     gaps = coverage.gaps()
     assert not gaps, "\n".join(gaps)

@@ -13,6 +13,7 @@ import os
 import random
 import subprocess
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,16 @@ import pytest
 from rescheduler.model.kinds import KIND_BY_NAME
 from rescheduler.model.objects import GcePersistentDisk, PersistentVolumeSpec
 from rescheduler.model.snapshot import Bools, Snapshot
-from rescheduler.planning.feasibility.filter_plugin import ClusterView, CountingRule, FilterPlugin
+from rescheduler.planning.feasibility.filter_plugin import (
+    FilterPlugin,
+    PodCountingPlugin,
+    SharedLister,
+)
 from rescheduler.planning.feasibility.plugins.node_volume_limits import NodeVolumeLimits
 from rescheduler.planning.feasibility.plugins.volume_binding import VolumeBinding
 from rescheduler.planning.feasibility.plugins.volume_restrictions import VolumeRestrictions
 from rescheduler.planning.feasibility.plugins.volume_zone import VolumeZone
 from rescheduler.planning.feasibility.volume_claims import translated_handle
-from testcluster.build import ensure_binary
 from testcluster.builders import node, owner_reference, pod, uid_of
 from testcluster.client import JsonObject
 from testcluster.snapshots import snapshot_of
@@ -194,7 +198,7 @@ class Generator:
     # ------------------------------------------------------------ volumes
 
     def _affinity(self) -> tuple[str, JsonObject]:
-        """A word for it, and the spec's field for the node affinity of a volume."""
+        """A feature for it, and the spec's field for the node affinity of a volume."""
         zone_key = self.draw.choice((ZONE, ZONE, OLD_ZONE, OLD_ZONE, *DRIVER_ZONES))
         zone = {"key": zone_key, "operator": "In", "values": self.some(ZONES, 2)}
         hosts = {"operator": "In", "values": self.some(NODES, 4), "key": "kubernetes.io/hostname"}
@@ -225,14 +229,14 @@ class Generator:
             "no terms": [],
         }
         weights = [6, 6, 6, 2, 4, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
-        word = self.draw.choices(list(terms), weights)[0]
-        chosen = terms[word]
+        feature = self.draw.choices(list(terms), weights)[0]
+        chosen = terms[feature]
         if chosen is None:
-            return word, self.draw.choice(({}, {"nodeAffinity": {}}))
-        return word, {"nodeAffinity": {"required": {"nodeSelectorTerms": chosen}}}
+            return feature, self.draw.choice(({}, {"nodeAffinity": {}}))
+        return feature, {"nodeAffinity": {"required": {"nodeSelectorTerms": chosen}}}
 
     def _place_labels(self) -> tuple[str, dict[str, str]]:
-        """A word for them, and labels of a volume that say where it is."""
+        """A feature for them, and labels of a volume that say where it is."""
         zones = self.some(ZONES, 2)
         places: dict[str, dict[str, str]] = {
             "nowhere": {},
@@ -249,11 +253,11 @@ class Generator:
             "in no zone": {ZONE: ""},
             "in a zone of both kinds": {ZONE: zones[0], OLD_ZONE: zones[-1]},
         }
-        word = self.draw.choices(list(places), [12, 2, 2, 1, 1, 1, 1, 1, 1, 1])[0]
-        return word, places[word]
+        feature = self.draw.choices(list(places), [12, 2, 2, 1, 1, 1, 1, 1, 1, 1])[0]
+        return feature, places[feature]
 
     def _source(self) -> tuple[str, JsonObject]:
-        """A word for it, and where the bytes of a persistent volume are."""
+        """A feature for it, and where the bytes of a persistent volume are."""
         disk = str(self.draw.randint(1, 5))
         sources: dict[str, JsonObject] = {
             "csi": {"csi": {"driver": self.draw.choice(DRIVERS), "volumeHandle": f"h{disk}"}},
@@ -275,11 +279,11 @@ class Generator:
             "vsphere": {"vsphereVolume": {"volumePath": f"path-{disk}"}},
             "local": {"local": {"path": f"/disk{disk}"}},
         }
-        word = self.draw.choices(list(sources), [12, 1, 3, 2, 2, 1, 2, 1, 1, 1, 2, 1, 1, 3])[0]
-        return word, sources[word]
+        feature = self.draw.choices(list(sources), [12, 1, 3, 2, 2, 1, 2, 1, 1, 1, 2, 1, 1, 3])[0]
+        return feature, sources[feature]
 
     def _inline(self) -> tuple[str, JsonObject]:
-        """A word for it, and a volume that the pod itself describes."""
+        """A feature for it, and a volume that the pod itself describes."""
         disk, read_only = str(self.draw.randint(1, 9)), self.chance(0.6)
         how = "to read" if read_only else "to write"
         sources: dict[str, JsonObject] = {
@@ -311,8 +315,8 @@ class Generator:
             "empty": {"emptyDir": {}},
             "azure file": {"azureFile": {"secretName": "s", "shareName": f"share-{disk}"}},
         }
-        word = self.draw.choices(list(sources), [4, 3, 0.15, 4, 4, 1, 0.15, 2, 2, 2, 1])[0]
-        return word, sources[word]
+        feature = self.draw.choices(list(sources), [4, 3, 0.15, 4, 4, 1, 0.15, 2, 2, 2, 1])[0]
+        return feature, sources[feature]
 
     def _add_volume(self, prefix: str, phase: str, metadata: JsonObject, spec: JsonObject) -> str:
         name = self.next(prefix)
@@ -359,7 +363,7 @@ class Generator:
             metadata["ownerReferences"] = [owner_reference(owner)]
         spec: JsonObject = {"accessModes": self.some(MODES, 1)}
         claim = {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
-        words = {
+        features = {
             "bound": 16,
             "waiting": 14,
             "lost": 0.9,
@@ -372,30 +376,30 @@ class Generator:
             "class missing": 0.4,
             "class without mode": 0.4,
         }
-        word = self.draw.choices(list(words), list(words.values()))[0]
+        feature = self.draw.choices(list(features), list(features.values()))[0]
         key = f"{namespace}/{name}"
-        self.claims[key] = word
-        if word in ("bound", "lost", "deleting", "volume wished for"):
+        self.claims[key] = feature
+        if feature in ("bound", "lost", "deleting", "volume wished for"):
             self._bind(key, claim)
         if self.chance(0.05):
             spec["accessModes"] = ["ReadWriteOncePod"]
             self.claims[key] += ", for one pod"
         bound = {"pv.kubernetes.io/bind-completed": self.draw.choice(("yes", ""))}
-        if word in ("bound", "lost", "deleting", "volume missing"):
+        if feature in ("bound", "lost", "deleting", "volume missing"):
             metadata.setdefault("annotations", {}).update(bound)
-        if word == "lost":
+        if feature == "lost":
             claim["status"]["phase"] = "Lost"
-        elif word == "deleting":
+        elif feature == "deleting":
             metadata |= {"deletionTimestamp": LATER, "finalizers": ["in/use"]}
-        elif word == "volume missing":
+        elif feature == "volume missing":
             spec["volumeName"] = "gone"
             self._with_class(self.draw.choice(list(WAITING_CLASSES)), metadata, spec)
-        elif word == "volume wished for, waiting":
+        elif feature == "volume wished for, waiting":
             spec |= {"volumeName": "gone", "storageClassName": "static"}
-        elif word == "waiting":
+        elif feature == "waiting":
             self._wait(key, claim)
-        elif word in ("at once", "class missing", "class without mode"):
-            spec["storageClassName"] = word.replace("class without", "without").replace(" ", "-")
+        elif feature in ("at once", "class missing", "class without mode"):
+            spec["storageClassName"] = feature.replace("class without", "without").replace(" ", "-")
             if self.chance(0.3):
                 # Without a volume, this says nothing.
                 metadata["annotations"] = bound
@@ -414,34 +418,34 @@ class Generator:
             )
         claim["spec"]["volumeName"] = self._add_volume("volume", "Bound", {"labels": labels}, spec)
         claim["status"]["phase"] = "Bound"
-        words = (f"affinity {affinity_word}", f"volume {place_word}", f"source {source_word}")
-        self.claim_volumes[key] = "; ".join(words)
+        features = (f"affinity {affinity_word}", f"volume {place_word}", f"source {source_word}")
+        self.claim_volumes[key] = "; ".join(features)
 
     def _wait(self, key: str, claim: JsonObject) -> None:
         metadata, spec = claim["metadata"], claim["spec"]
         storage_class = self.draw.choices(list(WAITING_CLASSES), [8, 2, 2, 1, 5, 0.7, 0.7, 0.7])[0]
         self._with_class(storage_class, metadata, spec)
-        words = [f"class {storage_class}"]
+        features = [f"class {storage_class}"]
         if self.chance(0.9):
             spec["resources"] = {"requests": {"storage": self.draw.choice(SIZES)}}
         else:
-            words.append("no size")
+            features.append("no size")
         if self.chance(0.1):
             spec["volumeMode"] = self.draw.choice(("Block", "Filesystem"))
-            words.append("mode")
+            features.append("mode")
         if self.chance(0.05):
             spec["volumeAttributesClassName"] = "fast"
-            words.append("attributes class")
+            features.append("attributes class")
         if self.chance(0.25):
-            word, spec["selector"] = self._selector()
-            words.append(f"selector {word}")
+            feature, spec["selector"] = self._selector()
+            features.append(f"selector {feature}")
         if self.chance(0.05):
             selected = self.draw.choice((*NODES, "gone", ""))
             metadata.setdefault("annotations", {})["volume.kubernetes.io/selected-node"] = selected
-            words.append("node selected")
+            features.append("node selected")
         if self.chance(0.25):
-            words.append(self._reserve(key, storage_class))
-        self.claim_volumes[key] = "; ".join(words)
+            features.append(self._reserve(key, storage_class))
+        self.claim_volumes[key] = "; ".join(features)
         self.waiting.setdefault(f"{key.split('/')[0]} {storage_class}", []).append(key)
 
     def _selector(self) -> tuple[str, JsonObject]:
@@ -456,29 +460,29 @@ class Generator:
             "malformed": {"matchExpressions": [{"key": "tier", "operator": "In", "values": []}]},
             "of nodes": {"matchExpressions": [{"key": "tier", "operator": "Gt", "values": ["1"]}]},
         }
-        word = self.draw.choices(list(selectors), [3, 2, 2, 2, 1, 0.5, 0.5])[0]
-        return word, selectors[word]
+        feature = self.draw.choices(list(selectors), [3, 2, 2, 2, 1, 0.5, 0.5])[0]
+        return feature, selectors[feature]
 
     def _reserve(self, key: str, storage_class: str) -> str:
         """A volume that waits for this claim, or thinks it does."""
         namespace, name = key.split("/")
         reference = {"kind": "PersistentVolumeClaim", "namespace": namespace, "name": name}
-        word = self.draw.choice(
+        feature = self.draw.choice(
             ("by name", "by uid", "by another uid", "but too small", "deleting")
         )
-        if word == "by uid":
+        if feature == "by uid":
             reference["uid"] = uid_of("PersistentVolumeClaim", f"{namespace}/{name}")
-        elif word == "by another uid":
+        elif feature == "by another uid":
             reference["uid"] = "another"
         metadata: JsonObject = {}
-        if word == "deleting":
+        if feature == "deleting":
             metadata = {"deletionTimestamp": LATER, "finalizers": ["in/use"]}
-        size = "1" if word == "but too small" else "100Gi"
+        size = "1" if feature == "but too small" else "100Gi"
         spec = {"claimRef": reference, "capacity": {"storage": size}, **self._affinity()[1]}
         self._with_class(storage_class, metadata, spec)
         phase = self.draw.choice(("Available", "Released", ""))
         self._add_volume("reserved", phase, metadata, spec)
-        return f"reserved {word}"
+        return f"reserved {feature}"
 
     # ------------------------------------------------------------ pods
 
@@ -500,11 +504,11 @@ class Generator:
             self.seen["pod deleting"] += 1
         if self.chance(0.06):
             volumes.append({"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}})
-            word = self.draw.choices(("owned", "missing", "of another"), [6, 2, 0.4])[0]
-            self.seen[f"ephemeral claim {word}"] += 1
-            if word != "missing":
+            feature = self.draw.choices(("owned", "missing", "of another"), [6, 2, 0.4])[0]
+            self.seen[f"ephemeral claim {feature}"] += 1
+            if feature != "missing":
                 self._add_claim(
-                    namespace, f"pod-{number:02}-scratch", item if word == "owned" else None
+                    namespace, f"pod-{number:02}-scratch", item if feature == "owned" else None
                 )
         self.items.append(item)
 
@@ -516,9 +520,9 @@ class Generator:
                 volumes.append({**volumes[-1], "name": f"v{len(volumes)}"})
                 self.seen["claim twice in a pod"] += 1
         while self.chance(0.35):
-            word, source = self._inline()
+            feature, source = self._inline()
             volumes.append({"name": f"v{len(volumes)}", **source})
-            self.seen[f"inline {word}"] += 1
+            self.seen[f"inline {feature}"] += 1
         if self.chance(0.01):
             volumes.append({"name": "x", "persistentVolumeClaim": {"claimName": "missing"}})
             self.seen["claim missing"] += 1
@@ -538,8 +542,8 @@ class Generator:
 
     def _claim_volume(self, name: str, key: str) -> JsonObject:
         self.seen[f"claim {self.claims[key]}"] += 1
-        for word in self.claim_volumes.get(key, "").split("; "):
-            self.seen[word] += 1
+        for feature in self.claim_volumes.get(key, "").split("; "):
+            self.seen[feature] += 1
         return {"name": name, "persistentVolumeClaim": {"claimName": key.split("/")[1]}}
 
 
@@ -556,7 +560,10 @@ WORDS = [
     *("reserved but too small", "reserved deleting"),
     *("ephemeral claim owned", "ephemeral claim missing", "ephemeral claim of another"),
     *(f"class {name}" for name in WAITING_CLASSES),
-    *(f"selector {word}" for word in ("labels", "in", "not in", "exists", "empty", "malformed")),
+    *(
+        f"selector {feature}"
+        for feature in ("labels", "in", "not in", "exists", "empty", "malformed")
+    ),
     "selector of nodes",
     *("affinity unrestricted", "affinity by zone", "affinity by host", "affinity by rank"),
     *("affinity by zone and disk", "affinity by zone and region", "affinity by zone or disk"),
@@ -579,9 +586,11 @@ WORDS = [
 # ---------------------------------------------------------------- asking both
 
 
-def asked_of_oracle(items: list[JsonObject], *arguments: str) -> dict[str, JsonObject]:
+def asked_of_oracle(
+    binary: Path, items: list[JsonObject], *arguments: str
+) -> dict[str, JsonObject]:
     answer = subprocess.run(
-        [ensure_binary(), "oracle", *arguments],
+        [binary, "oracle", *arguments],
         input=json.dumps({"items": items}),
         env={**os.environ, "GOMAXPROCS": "1", "GOGC": "400"},
         capture_output=True,
@@ -593,12 +602,12 @@ def asked_of_oracle(items: list[JsonObject], *arguments: str) -> dict[str, JsonO
 
 
 class Rules:
-    """The four rules, with the pods of the snapshot where it has them unless told otherwise."""
+    """The four rules, with the pods of the snapshot where it has them unless said otherwise."""
 
     def __init__(self, snapshot: Snapshot, nodes: dict[int, int] | None = None) -> None:
         self.snapshot = snapshot
-        view = ClusterView(snapshot)
-        self.counting: list[CountingRule] = [VolumeRestrictions(view), NodeVolumeLimits(view)]
+        view = SharedLister(snapshot)
+        self.counting: list[PodCountingPlugin] = [VolumeRestrictions(view), NodeVolumeLimits(view)]
         self.all: list[FilterPlugin] = [*self.counting, VolumeBinding(view), VolumeZone(view)]
         for row in np.flatnonzero(snapshot.pods.placed).tolist():
             self.place(row, (nodes or {}).get(row, int(snapshot.pods.node[row])), 1)
@@ -606,7 +615,7 @@ class Rules:
     def place(self, row: int, node: int, count: int) -> None:
         pods = self.snapshot.pods
         for rule in self.counting:
-            rule.placed(int(pods.template[row]), node, count, bool(pods.deleting[row]))
+            rule.count_pods(int(pods.template[row]), node, count, bool(pods.deleting[row]))
 
     def refusals(self, template: int) -> dict[str, Bools]:
         answers = {rule.name: rule.refused(template) for rule in self.all}
@@ -639,12 +648,12 @@ def schedulable(items: list[JsonObject]) -> list[JsonObject]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_volume_rules_agree_with_the_scheduler(seed: int) -> None:
+def test_the_volume_rules_agree_with_the_scheduler(seed: int, binary: Path) -> None:
     cluster = Generator(seed)
     snapshot = snapshot_of(cluster.items)
     rules = Rules(snapshot)
-    verdicts = asked_of_oracle(schedulable(cluster.items))
-    with_old_pod = asked_of_oracle(schedulable(cluster.items), "--with-old-pod")
+    verdicts = asked_of_oracle(binary, schedulable(cluster.items))
+    with_old_pod = asked_of_oracle(binary, schedulable(cluster.items), "--with-old-pod")
     assert verdicts.keys() == with_old_pod.keys()
     assert len(verdicts) == snapshot.pods.placed.sum()
     for row, key in enumerate(snapshot.pods.keys):
@@ -678,11 +687,11 @@ def test_a_rule_after_moves_answers_like_one_that_starts_there(seed: int) -> Non
     assert rules.everything() == before
 
 
-def test_generated_clusters_have_all_that_there_is_to_judge() -> None:
+def test_generated_clusters_have_all_that_there_is_to_check() -> None:
     seen: Counter[str] = Counter()
     for seed in SEEDS:
         seen += Generator(seed).seen
-    assert [word for word in WORDS if not seen[word]] == []
+    assert [feature for feature in WORDS if not seen[feature]] == []
 
 
 def test_each_rule_is_at_times_the_only_one_to_refuse_a_node() -> None:

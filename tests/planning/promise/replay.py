@@ -1,4 +1,4 @@
-"""Play a plan move by move on the plain rules, and see that it keeps every promise.
+"""Play a plan move by move on the reference rules, and see that it keeps every promise.
 
 Every check yields what it found wrong, in a sentence; a good plan gives none.
 """
@@ -20,39 +20,39 @@ from rescheduler.settings import Policy
 from testcluster.client import JsonObject
 from testcluster.snapshots import snapshot_of
 from tests.planning.feasibility.draw import Draw
-from tests.planning.promise.kept_limits import KeptLimits
-from tests.planning.promise.plain_rules import Placed, PlainPod, State
-from tests.planning.promise.scenes import NOW, Scene
+from tests.planning.promise.generated_cases import NOW, GeneratedCase
+from tests.planning.promise.limit_checks import LimitChecks
+from tests.planning.promise.reference_rules import Placed, ReferencePod, State
 
 _COMBINATIONS_TRIED = 8
 _SAME = 1e-9
 
 
-def plan_of(scene: Scene, backwards: bool = False) -> Plan:
+def plan_of(case: GeneratedCase, backwards: bool = False) -> Plan:
     """The plan that is to be checked; the objects come in one order or the other."""
-    objects = scene.objects[::-1] if backwards else scene.objects
-    circumstances = PlanningContext(
-        now=NOW, in_flight=tuple(MoveInFlight(pod, target) for pod, target in scene.in_flight)
+    objects = case.objects[::-1] if backwards else case.objects
+    context = PlanningContext(
+        now=NOW, in_flight=tuple(MoveInFlight(pod, target) for pod, target in case.in_flight)
     )
-    return make_plan(snapshot_of(objects), policy_of(scene), circumstances)
+    return make_plan(snapshot_of(objects), policy_of(case), context)
 
 
-def policy_of(scene: Scene) -> Policy:
-    """The scene's policy as it would be read from a file."""
-    return read_policy("policy", json.dumps(scene.arguments).encode())
+def policy_of(case: GeneratedCase) -> Policy:
+    """The case's policy as it would be read from a file."""
+    return read_policy("policy", json.dumps(case.arguments).encode())
 
 
 @dataclass(frozen=True)
 class Replay:
     """A plan and the cluster it is for."""
 
-    scene: Scene
+    case: GeneratedCase
     plan: Plan
 
     def broken_promises(self) -> Iterator[str]:
         """Everything that is wrong with the plan."""
         yield from self._moves_that_make_no_sense()
-        yield from KeptLimits(self.scene, self.plan.moves).exceeded()
+        yield from LimitChecks(self.case, self.plan.moves).exceeded()
         yield from self._refused_moves()
         yield from self._newly_broken_rules()
         yield from self._moves_that_do_not_go_together()
@@ -63,13 +63,13 @@ class Replay:
     @cached_property
     def start(self) -> list[Placed]:
         """The pods as they are, those that are being migrated at both of their places."""
-        copies = [Placed(self.pods[pod], target) for pod, target in self.scene.in_flight]
-        return [*self.scene.placed, *copies]
+        copies = [Placed(self.pods[pod], target) for pod, target in self.case.in_flight]
+        return [*self.case.placed, *copies]
 
     @cached_property
-    def pods(self) -> dict[str, PlainPod]:
+    def pods(self) -> dict[str, ReferencePod]:
         """Pods that are on nodes, by `namespace/name`."""
-        return {each.pod.key: each.pod for each in self.scene.placed}
+        return {each.pod.key: each.pod for each in self.case.placed}
 
     @cached_property
     def states(self) -> list[list[Placed]]:
@@ -95,7 +95,7 @@ class Replay:
     # ------------------------------------------------------------ each move by itself
 
     def _moves_that_make_no_sense(self) -> Iterator[str]:
-        where = {each.pod.key: each.node for each in self.scene.placed}
+        where = {each.pod.key: each.node for each in self.case.placed}
         seen = set()
         for move in self.plan.moves:
             if move.pod in seen:
@@ -112,36 +112,45 @@ class Replay:
 
     def _refused_moves(self) -> Iterator[str]:
         for state, move in zip(self.states, self.plan.moves, strict=False):
-            for name, ours, judged in self._answers(state, move):
-                if move.target not in judged:
-                    yield f"{_told(move)} is refused {name}"
-                if ours != judged:
-                    yield f"the plain rules and the judge disagree on {_told(move)} {name}: " + (
-                        f"{sorted(ours)} and {sorted(judged)}"
+            for name, ours, checked in self._answers(state, move):
+                if move.target not in checked:
+                    yield f"{_move_text(move)} is refused {name}"
+                if ours != checked:
+                    yield (
+                        f"reference rules and checker disagree on {_move_text(move)} {name}: "
+                        + (f"{sorted(ours)} and {sorted(checked)}")
                     )
 
     def _answers(self, state: State, move: Move) -> Iterator[tuple[str, set[str], set[str]]]:
-        """When the pod is judged, and the nodes that accept it by the plain rules and the judge."""
-        pod, rules = self.pods[move.pod], self.scene.rules
+        """When the pod is checked, and which nodes accept it by both."""
+        pod, rules = self.pods[move.pod], self.case.rules
         gone = self._without(state, move)
         if move.mode != Mode.EVICT:
-            yield "beside the old pod", rules.accepting(state, pod), self._judged(state, pod)
-        yield "when the old pod is gone", rules.accepting(gone, pod), self._judged(gone, pod)
+            yield (
+                "with the old pod",
+                rules.accepting(state, pod),
+                self._accepted_by_checker(state, pod),
+            )
+        yield (
+            "when the old pod is gone",
+            rules.accepting(gone, pod),
+            self._accepted_by_checker(gone, pod),
+        )
 
-    def _judged(self, state: State, pod: PlainPod) -> set[str]:
-        """What a judge says that has never seen a move, of pods that really are there."""
+    def _accepted_by_checker(self, state: State, pod: ReferencePod) -> set[str]:
+        """What a checker says that has never seen a move, of pods that really are there."""
         newcomer = _as_object(pod, "-new", on=None)
-        snapshot = snapshot_of([*self.scene.node_objects, *_as_objects(state), newcomer])
+        snapshot = snapshot_of([*self.case.node_objects, *_as_objects(state), newcomer])
         row = snapshot.pods.keys.index(f"{pod.key}-new")
         accepted = FeasibilityChecker(snapshot).accepted(int(snapshot.pods.template[row])).tolist()
         return {name for name, fits in zip(snapshot.nodes.names, accepted, strict=True) if fits}
 
     def _newly_broken_rules(self) -> Iterator[str]:
-        rules = self.scene.rules
+        rules = self.case.rules
         broken = [rules.broken(state) for state in self.states]
         for number, move in enumerate(self.plan.moves):
             for what, count in (broken[number + 1] - broken[number]).items():
-                yield f"{_told(move)} makes {count} more {what}"
+                yield f"{_move_text(move)} causes {count} more {what}"
 
     # ------------------------------------------------------------ moves at the same time
 
@@ -159,19 +168,20 @@ class Replay:
 
     def _clashes(self, state: State, wave: Sequence[Move]) -> Iterator[str]:
         """Whatever the others of its wave are doing, a move must be possible."""
-        before = self.scene.rules.broken(state)
-        draw = Draw(f"{self.scene.policy}/{wave[0].pod}")
+        before = self.case.rules.broken(state)
+        draw = Draw(f"{self.case.policy}/{wave[0].pod}")
         for move in wave:
             others = [other for other in wave if other is not move]
             for progress in _progresses(draw, len(others)):
                 meanwhile = self._in_the_middle(state, others, progress)
                 for when in self._when_refused(meanwhile, move):
-                    yield f"{_told(move)} is refused {when}, with {_told_of(others, progress)}"
+                    meanwhile_text = _moves_text(others, progress)
+                    yield f"{_move_text(move)} is refused {when}, with {meanwhile_text}"
         for progress in _progresses(draw, len(wave)):
             if 1 not in progress:
-                then = self.scene.rules.broken(self._in_the_middle(state, wave, progress))
+                then = self.case.rules.broken(self._in_the_middle(state, wave, progress))
                 for what, count in (then - before).items():
-                    yield f"{_told_of(wave, progress)} makes {count} more {what}"
+                    yield f"{_moves_text(wave, progress)} causes {count} more {what}"
 
     def _in_the_middle(
         self, state: State, moves: Sequence[Move], progress: Sequence[int]
@@ -183,9 +193,9 @@ class Replay:
         return now
 
     def _when_refused(self, state: State, move: Move) -> Iterator[str]:
-        pod, rules = self.pods[move.pod], self.scene.rules
+        pod, rules = self.pods[move.pod], self.case.rules
         if move.mode != Mode.EVICT and not rules.accepts(state, pod, move.target):
-            yield "beside the old pod"
+            yield "with the old pod"
         if not rules.accepts(self._without(state, move), pod, move.target):
             yield "when the old pod is gone"
 
@@ -202,18 +212,18 @@ class Replay:
             if blocked.pod in moved:
                 yield f"{blocked.pod} moves although {blocked.detail}"
             if not blocked.detail:
-                yield f"{blocked.pod} is blocked without a word"
+                yield f"{blocked.pod} is blocked without a detail"
         yield from self._wrong_utilization(plan.before.per_node, self.states[0])
         yield from self._wrong_utilization(plan.after.per_node, self.states[-1])
 
-    def _wrong_utilization(self, told: dict[str, dict[str, float]], state: State) -> Iterator[str]:
-        for name in self.scene.rules.nodes:
-            has = self.scene.rules.free((), name)
-            left = self.scene.rules.free(state, name)
+    def _wrong_utilization(self, where: dict[str, dict[str, float]], state: State) -> Iterator[str]:
+        for name in self.case.rules.nodes:
+            has = self.case.rules.free((), name)
+            left = self.case.rules.free(state, name)
             for what in ("cpu", "memory"):
                 used = 1 - left[what] / has[what]
-                if abs(told[name][what] - used) > 1e-6:
-                    yield f"{name} uses {used:.3f} of its {what}, not {told[name][what]:.3f}"
+                if abs(where[name][what] - used) > 1e-6:
+                    yield f"{name} uses {used:.3f} of its {what}, not {where[name][what]:.3f}"
 
 
 _PROGRESS = ("not begun", "under way", "done")
@@ -231,13 +241,13 @@ def _progresses(draw: Draw, count: int) -> Iterator[tuple[int, ...]]:
             yield tuple(draw.randrange(3) for _ in range(count))
 
 
-def _told(move: Move) -> str:
+def _move_text(move: Move) -> str:
     return f"{move.mode} of {move.pod} from {move.source} to {move.target}"
 
 
-def _told_of(moves: Sequence[Move], progress: Sequence[int]) -> str:
+def _moves_text(moves: Sequence[Move], progress: Sequence[int]) -> str:
     pairs = zip(moves, progress, strict=True)
-    return ", ".join(f"{_told(move)} {_PROGRESS[how]}" for move, how in pairs)
+    return ", ".join(f"{_move_text(move)} {_PROGRESS[how]}" for move, how in pairs)
 
 
 def _as_objects(state: State) -> list[JsonObject]:
@@ -251,6 +261,6 @@ def _as_objects(state: State) -> list[JsonObject]:
     return objects
 
 
-def _as_object(pod: PlainPod, suffix: str, on: str | None) -> JsonObject:
+def _as_object(pod: ReferencePod, suffix: str, on: str | None) -> JsonObject:
     metadata = {**pod.item["metadata"], "name": pod.item["metadata"]["name"] + suffix}
     return {**pod.item, "metadata": metadata, "spec": {**pod.item["spec"], "nodeName": on or ""}}

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import chain
-from multiprocessing import get_context
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -18,16 +17,22 @@ from hypothesis import strategies as st
 
 from rescheduler.model.moves import Mode
 from rescheduler.planning.plan import Plan
+from tests.planning.promise.generated_cases import (
+    STRATEGIES,
+    GeneratedCase,
+    cases_without_migrations,
+)
 from tests.planning.promise.replay import Replay, plan_of
-from tests.planning.promise.scenes import STRATEGIES, Scene, quiet_scenes
+from tests.processes import PROCESSES, new_pool
 
-SCENES = 20_000 if os.environ.get("EXHAUSTIVE") == "1" else 2_000
-SCENES_PLANNED_TWICE = 84
-PROCESSES = 2
+pytestmark = pytest.mark.slow
+
+CASES = 20_000 if os.environ.get("EXHAUSTIVE") == "1" else 2_000
+CASES_PLANNED_TWICE = 84
 
 numbers = st.integers(0, 10**6)
-scenes = st.builds(
-    Scene,
+cases = st.builds(
+    GeneratedCase,
     nodes=st.lists(numbers, min_size=2, max_size=10).map(tuple),
     workloads=st.lists(numbers, min_size=1, max_size=14).map(tuple),
     policy=numbers,
@@ -36,7 +41,7 @@ scenes = st.builds(
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ProcessPoolExecutor]:
-    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+    with new_pool() as pool:
         yield pool
 
 
@@ -46,7 +51,7 @@ def test_every_plan_keeps_every_promise(pool: ProcessPoolExecutor) -> None:
 
 
 def _try_many(part: int) -> str:
-    """What is wrong with the plan for the smallest scene found, or nothing if all is well."""
+    """What is wrong with the plan for the smallest case found, or nothing if all is well."""
     try:
         _many(part)()
     except Exception:
@@ -57,16 +62,16 @@ def _try_many(part: int) -> str:
 def _many(part: int) -> Callable[[], None]:
     @seed(part)
     @settings(
-        max_examples=SCENES // PROCESSES,
+        max_examples=CASES // PROCESSES,
         deadline=None,
         database=None,
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=list(HealthCheck),
     )
-    @given(scenes)
-    def keeps_its_promise(scene: Scene) -> None:
-        broken = list(Replay(scene, plan_of(scene)).broken_promises())
-        assert not broken, "\n".join([repr(scene), repr(scene.arguments), *broken[:5]])
+    @given(cases)
+    def keeps_its_promise(case: GeneratedCase) -> None:
+        broken = list(Replay(case, plan_of(case)).broken_promises())
+        assert not broken, "\n".join([repr(case), repr(case.arguments), *broken[:5]])
 
     return keeps_its_promise
 
@@ -76,12 +81,12 @@ def _many(part: int) -> Callable[[], None]:
 
 @pytest.fixture(scope="module")
 def plans(pool: ProcessPoolExecutor) -> list[Plan]:
-    return list(pool.map(plan_of, quiet_scenes(SCENES_PLANNED_TWICE), chunksize=10))
+    return list(pool.map(plan_of, cases_without_migrations(CASES_PLANNED_TWICE), chunksize=10))
 
 
 def test_the_same_input_gives_the_same_plan_in_any_process_and_order(plans: list[Plan]) -> None:
-    for scene, plan in zip(quiet_scenes(SCENES_PLANNED_TWICE), plans, strict=True):
-        assert plan_of(scene, backwards=True) == plan, scene
+    for case, plan in zip(cases_without_migrations(CASES_PLANNED_TWICE), plans, strict=True):
+        assert plan_of(case, backwards=True) == plan, case
 
 
 def test_the_plans_are_of_every_kind(plans: list[Plan]) -> None:
@@ -91,6 +96,8 @@ def test_the_plans_are_of_every_kind(plans: list[Plan]) -> None:
     assert Counter(move.mode for move in moves).keys() == set(Mode)
     together = [len(plan.moves) - len({move.wave for move in plan.moves}) for plan in plans]
     assert sum(map(bool, together)) >= 10
-    assert sum(map(bool, (plan.moves for plan in plans))) >= SCENES_PLANNED_TWICE // 3
-    broken = [scene.rules.broken(scene.placed) for scene in quiet_scenes(SCENES_PLANNED_TWICE)]
+    assert sum(map(bool, (plan.moves for plan in plans))) >= CASES_PLANNED_TWICE // 3
+    broken = [
+        case.rules.broken(case.placed) for case in cases_without_migrations(CASES_PLANNED_TWICE)
+    ]
     assert min((sum(broken, Counter())).values()) >= 5

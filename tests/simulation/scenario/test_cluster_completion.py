@@ -1,4 +1,4 @@
-"""A cluster from a file has everything it needs to live, or it is said what was assumed."""
+"""A cluster from a file gets everything that controllers need, and assumptions are noted."""
 
 from collections import Counter
 from pathlib import Path
@@ -74,7 +74,7 @@ def test_every_owner_that_is_named_is_there() -> None:
     assert all(ref["uid"] in uids for ref in named)
 
 
-def test_a_missing_replica_set_is_made_with_its_deployment() -> None:
+def test_a_missing_replica_set_is_added_with_its_deployment() -> None:
     hashed = {"app": "web", "pod-template-hash": "5d8bc"}
     owner = replicaset("shop/web-5d8bc")
     pods = [pod(f"shop/web-5d8bc-{n}", on="a", labels=hashed, owner=owner) for n in range(3)]
@@ -86,20 +86,20 @@ def test_a_missing_replica_set_is_made_with_its_deployment() -> None:
     assert "1 Deployments, 1 ReplicaSets" in made.notes[0]
 
 
-def test_pods_that_have_ended_are_left_out_and_it_is_said() -> None:
+def test_finished_pods_are_left_out_and_noted() -> None:
     made = complete_cluster([node("a"), pod("shop/done", on="a", phase="Succeeded")])
     assert not of(made, "Pod")
-    assert made.notes == ("1 pods that had ended, or were about to, are left out.",)
+    assert made.notes == ("1 pods that were finished or being deleted are left out.",)
 
 
-def test_owners_that_nobody_plays_are_told_of() -> None:
+def test_owners_of_kinds_that_are_not_simulated_are_noted() -> None:
     strange = {"apiVersion": "x/v1", "kind": "Clone", "metadata": {"name": "c", "uid": "c"}}
     made = complete_cluster([node("a"), pod("shop/web", on="a", owner=strange)])
     assert not of(made, "Pod")["web"]["metadata"]["ownerReferences"]
     assert "belong to a Clone" in made.notes[0]
 
 
-def test_workloads_of_which_nothing_tells_what_they_are_like_are_left_out() -> None:
+def test_workloads_without_pods_and_template_are_left_out() -> None:
     bare = deployment("shop/web", replicas=2)
     del bare["spec"]["template"]
     made = complete_cluster([node("a"), bare])
@@ -107,7 +107,7 @@ def test_workloads_of_which_nothing_tells_what_they_are_like_are_left_out() -> N
     assert "1 Deployments without pods are left out" in made.notes[0]
 
 
-def test_it_starts_at_the_midnight_after_everything_was_made() -> None:
+def test_it_starts_at_the_midnight_after_the_newest_object() -> None:
     late = pod("shop/web", on="a", created="2026-03-04T10:00:00Z")
     assert complete_cluster([node("a"), late]).start.isoformat() == "2026-03-05T00:00:00+00:00"
 

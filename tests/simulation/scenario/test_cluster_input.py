@@ -1,4 +1,4 @@
-"""Clusters in files can live, or it is said which object could not, and why."""
+"""Clusters in files can be simulated, or the error names the object that cannot, and why."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ def read(*objects: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def web(**spec: Any) -> dict[str, Any]:
-    made = deployment("shop/web", 2, "500m")
-    return {**made, "spec": {**made["spec"], **spec}}
+    built = deployment("shop/web", 2, "500m")
+    return {**built, "spec": {**built["spec"], **spec}}
 
 
 def budget(**spec: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def service(**more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [
         (
             budget(minAvailable="x%"),
@@ -70,31 +70,37 @@ def service(**more: Any) -> dict[str, Any]:
             service(metadata={"name": "s"}, spec={"selector": "app=web"}),
             "Service default/s: spec.selector: 'app=web': expected a mapping",
         ),
-        (service(), "Service: metadata.name: missing"),
+        (service(), "items[0]: metadata: missing"),
+        (service(metadata={}), "items[0]: metadata.name: missing"),
         (
             node("a") | {"metadata": {"name": "a", "creationTimestamp": "9999-12-31T23:59:59Z"}},
             "Node a: metadata.creationTimestamp: '9999-12-31T23:59:59Z': expected a year before",
         ),
     ],
 )
-def test_what_could_not_live_is_named(value: dict[str, Any], told: str) -> None:
+def test_what_no_controller_could_run_is_named(value: dict[str, Any], expected: str) -> None:
     with pytest.raises(SnapshotError) as error:
         read(value)
-    assert str(error.value).startswith(f"c.json: {told}")
+    assert str(error.value).startswith(f"c.json: {expected}")
 
 
 def test_what_is_null_is_not_there() -> None:
     bare = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": None}}
     nulls = {"spec": {"nodeName": None, "volumes": None}, "status": None}
-    (made,) = (
-        each for each in complete_cluster(read({**bare, **nulls})).objects if each["kind"] == "Pod"
-    )
-    assert made["spec"] == {}
-    assert "labels" not in made["metadata"]
+    objects = complete_cluster(read({**bare, **nulls})).objects
+    (pod,) = (obj for obj in objects if obj["kind"] == "Pod")
+    assert pod["spec"] == {}
+    assert "labels" not in pod["metadata"]
 
 
 def test_services_are_part_of_the_cluster() -> None:
-    made = read(service(metadata={"name": "s"}, spec={"selector": {"app": "web"}}))
-    assert [(each["kind"], each["metadata"]["namespace"]) for each in made] == [
+    objects = read(service(metadata={"name": "s"}, spec={"selector": {"app": "web"}}))
+    assert [(obj["kind"], obj["metadata"]["namespace"]) for obj in objects] == [
         ("Service", "default")
     ]
+
+
+def test_two_services_of_one_name_are_refused() -> None:
+    twice = service(metadata={"name": "s"})
+    with pytest.raises(SnapshotError, match=r"Service default/s: metadata\.name: there is another"):
+        read(twice, twice)

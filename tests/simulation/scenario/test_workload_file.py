@@ -1,4 +1,4 @@
-"""Workload files are read strictly, and what is wrong with one is told to its author."""
+"""Workload files are read strictly, and errors name the mistake."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "workloads").glob("*
 JOB = "jobs: [{name: batch/report, pods: %s, duration: %s, requests: {cpu: %s}}]"
 
 
-def test_an_empty_file_is_an_idle_cluster() -> None:
+def test_an_empty_file_changes_nothing() -> None:
     assert read_workload("w.yaml", b"") == WorkloadFile()
 
 
@@ -26,7 +26,7 @@ def test_times_may_be_written_without_quotes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("deploymnts: []", "deploymnts: unknown, did you mean deployments?"),
         ("start: 6", "start: 6: expected a time of day such as '14:00'"),
@@ -85,21 +85,21 @@ def test_times_may_be_written_without_quotes() -> None:
     ],
 )
 def test_a_mistake_is_named_with_its_file_field_value_and_what_was_expected(
-    text: str, told: str
+    text: str, expected: str
 ) -> None:
     with pytest.raises(SettingsError) as caught:
         read_workload("w.yaml", text.encode())
-    assert str(caught.value).startswith(f"w.yaml: {told}")
+    assert str(caught.value).startswith(f"w.yaml: {expected}")
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         (
             "deployments: [{name: shop/webb, replicas: 3}]",
             "deployments[0].name: 'shop/webb': expected a Deployment of the cluster, "
-            "or requests to make one with; did you mean shop/web?",
+            "or requests to create one with; did you mean shop/web?",
         ),
         (
             "rollouts: [{deployment: shop/nothing-like-it-at-all, at: 1m}]",
@@ -121,14 +121,14 @@ def test_a_mistake_is_named_with_its_file_field_value_and_what_was_expected(
         ("newNodes: [{at: 1m, like: x}]", "newNodes[0].like: 'x': expected a node of the cluster"),
     ],
 )
-def test_what_the_cluster_does_not_have_is_told(text: str, told: str) -> None:
+def test_what_the_cluster_does_not_have_is_named(text: str, expected: str) -> None:
     workload = read_workload("w.yaml", text.encode())
     with pytest.raises(SettingsError) as caught:
         timeline_of(workload, example_cluster(), seed=0, seconds=3600, name="w.yaml")
-    assert str(caught.value).startswith(f"w.yaml: {told}")
+    assert str(caught.value).startswith(f"w.yaml: {expected}")
 
 
-def test_there_are_examples_and_they_fit_the_generated_cluster() -> None:
+def test_there_are_examples_and_they_fit_the_example_cluster() -> None:
     assert len(EXAMPLES) >= 2
     for example in EXAMPLES:
         workload = read_workload(example.name, example.read_bytes())

@@ -96,7 +96,7 @@ async def run_controller(
                 program.watching,
                 loaded.policy,
                 serve_options,
-                hot=lambda node: program.rounds.soon(),
+                on_overload=lambda node: program.rounds.soon(),
             )
             program.accompany(extender)
         await run_until_signalled(program, loaded)

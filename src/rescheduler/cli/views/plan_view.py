@@ -8,7 +8,7 @@ from rich.text import Text
 
 from rescheduler.cli.views.moves_view import about_moves, cut_moves, moves_of, short_number
 from rescheduler.cli.views.utilization_chart import chart
-from rescheduler.planning.plan import Assessment, Blocked, Plan, UtilizationSpread
+from rescheduler.planning.plan import Assessment, BlockedPod, Plan, UtilizationSpread
 
 RESOURCE_NAMES = {"cpu": "CPU", "memory": "Memory"}
 
@@ -69,7 +69,7 @@ def percent(fraction: float) -> str:
     return f"{fraction * 100:.1f} %"
 
 
-def blocked(pods: tuple[Blocked, ...]) -> Table:
+def blocked(pods: tuple[BlockedPod, ...]) -> Table:
     """How many pods each blocker stops, with an example."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, pad_edge=False)
     table.add_column(justify="right", no_wrap=True)
@@ -83,9 +83,9 @@ def blocked(pods: tuple[Blocked, ...]) -> Table:
     return table
 
 
-def by_blocker(pods: tuple[Blocked, ...]) -> list[tuple[str, list[Blocked]]]:
+def by_blocker(pods: tuple[BlockedPod, ...]) -> list[tuple[str, list[BlockedPod]]]:
     """Pods by blocker, the most frequent first."""
-    groups: dict[str, list[Blocked]] = {}
+    groups: dict[str, list[BlockedPod]] = {}
     for pod in pods:
         groups.setdefault(pod.blocker, []).append(pod)
     return sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))

@@ -1,1 +1,1 @@
-"""Certificates that the extender serves with, from files or issued by us, and kept fresh."""
+"""The certificates that the extender serves with: from files or issued by us, and renewed."""

@@ -1,1 +1,1 @@
-"""The mutating webhook: pods that replace evicted ones are steered to their target node."""
+"""The mutating webhook: pods that replace evicted ones get a preference for their target node."""

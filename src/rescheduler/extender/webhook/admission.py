@@ -1,9 +1,8 @@
 # mypy: disable-error-code="misc"
 # (mypy does not see that structs inherit being frozen)
-"""The webhook: the API server shows us every pod that a controller makes, before it exists.
+"""The webhook's handler: the API server sends it every pod that a controller creates.
 
-It never refuses a pod. It has something to say about one in many thousands, and says nothing about
-the others as quickly as it can.
+It never refuses a pod. It changes one in many thousands, and answers quickly for the others.
 """
 
 import base64
@@ -14,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from rescheduler.extender.protocol import BadRequest, question
+from rescheduler.extender.protocol import BadRequest, decoded
 from rescheduler.extender.waiting_migrations import WaitingMigrations
-from rescheduler.extender.webhook.steering import Affinity, NewPodMeta, steering_patch
+from rescheduler.extender.webhook.steering import AdmittedPodMeta, Affinity, steering_patch
 from rescheduler.model.objects import Part
 
 logger = logging.getLogger(__name__)
@@ -24,67 +23,65 @@ logger = logging.getLogger(__name__)
 API_VERSION = "admission.k8s.io/v1"
 
 
-class NewPodSpec(Part):
-    """What a new pod says about its place, as it came: it is only added to."""
+class AdmittedPodSpec(Part):
+    """The one field of a spec that we add to, undecoded so that nothing of it is lost."""
 
     affinity: Affinity | None = None
 
 
-class NewPod(Part):
-    """A pod that is about to be made."""
+class AdmittedPod(Part):
+    """A pod that is about to be created."""
 
-    metadata: NewPodMeta = NewPodMeta()
-    spec: NewPodSpec = NewPodSpec()
+    metadata: AdmittedPodMeta = AdmittedPodMeta()
+    spec: AdmittedPodSpec = AdmittedPodSpec()
 
 
-class KindName(Part):
-    """What kind of object a request is about."""
+class GroupKind(Part):
+    """The kind of object that a request is about; its group does not matter to us."""
 
-    group: str = ""
     kind: str = ""
 
 
 class AdmissionRequest(Part):
-    """One question of the API server."""
+    """One request of the API server."""
 
     uid: str
-    kind: KindName = KindName()
+    kind: GroupKind = GroupKind()
     operation: str = ""
-    namespace: str = ""
     dry_run: bool = False
-    object: NewPod | None = None
+    object: AdmittedPod | None = None
 
 
 class AdmissionReview(Part):
-    """The question in its envelope."""
+    """The envelope of a request."""
 
     request: AdmissionRequest | None = None
     api_version: str = API_VERSION
 
 
-class Admission:
+class AdmissionHandler:
     """Answers the API server."""
 
     def __init__(
         self,
-        waiting: WaitingMigrations,
+        migrations: WaitingMigrations,
         clock: Callable[[], datetime],
         why_not_ready: Callable[[], str],
     ) -> None:
-        self._waiting = waiting
+        self._migrations = migrations
         self._clock = clock
         self._why_not_ready = why_not_ready
 
     def review(self, body: bytes) -> bytes:
-        """The answer to an AdmissionReview: always yes, sometimes with a patch."""
+        """The response to an AdmissionReview: always allowed, sometimes with a patch."""
         request = request_in(body)
         patch = self._patch_for(request)
         response: dict[str, Any] = {"uid": request.uid, "allowed": True}
         if patch:
             encoded = base64.b64encode(msgspec.json.encode(patch)).decode()
             response |= {"patchType": "JSONPatch", "patch": encoded}
-        answer = {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response}
-        return msgspec.json.encode(answer)
+        review = {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response}
+        return msgspec.json.encode(review)
 
     def _patch_for(self, request: AdmissionRequest) -> list[dict[str, Any]]:
         pod = request.object
@@ -92,7 +89,7 @@ class Admission:
             return []
         if self._why_not_ready():
             return []
-        migration = self._waiting.migration_for(pod.metadata, reserve=not request.dry_run)
+        migration = self._migrations.migration_for(pod.metadata, reserve=not request.dry_run)
         if migration is None:
             return []
         if not request.dry_run:
@@ -102,8 +99,8 @@ class Admission:
 
 
 def request_in(body: bytes) -> AdmissionRequest:
-    """The question in a body."""
-    review = question(body, AdmissionReview)
+    """The request in a review."""
+    review = decoded(body, AdmissionReview)
     if review.request is None:
         raise BadRequest("expected an AdmissionReview with a request in it")
     if review.api_version != API_VERSION:

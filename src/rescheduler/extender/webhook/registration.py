@@ -1,7 +1,7 @@
-"""The webhook's configuration: which pods the API server shows us, and what if we do not answer.
+"""The webhook's configuration: which pods the API server sends us, and what if we do not answer.
 
-Pods that cannot be replacements never leave the API server, and no pod ever waits for longer than a
-second: without an answer it is made as it is.
+Pods that cannot be replacements are never sent, and no pod waits for longer than a second: without
+a response it is created as it is.
 """
 
 import base64
@@ -14,8 +14,8 @@ from rescheduler.labels import MIGRATION_ID
 from rescheduler.model.kinds import Kind
 from rescheduler.model.objects import Identity, Part
 
-PATH = "/webhook/pods"
-NAME = "rescheduler-steering"
+WEBHOOK_PATH = "/webhook/pods"
+CONFIGURATION_NAME = "rescheduler-steering"
 SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
 
 HAS_A_CONTROLLER = (
@@ -27,35 +27,40 @@ IS_NO_PART_OF_A_MIGRATION = (
 )
 
 
-class Configuration(Part, frozen=True):
-    """A configuration of webhooks, of which only the name matters here."""
+class WebhookConfiguration(Part, frozen=True):
+    """A MutatingWebhookConfiguration, which we write and never read."""
 
     metadata: Identity
 
 
-CONFIGURATION = Kind(
+WEBHOOK_CONFIGURATION = Kind(
     "MutatingWebhookConfiguration",
     "admissionregistration.k8s.io/v1",
     "mutatingwebhookconfigurations",
     False,
-    Configuration,
+    WebhookConfiguration,
 )
 
 
 @dataclass(frozen=True)
-class Address:
-    """Where the API server finds us: a Service `namespace/name`, or a URL."""
+class WebhookAddress:
+    """Where the API server reaches us: at a Service `namespace/name`, or at a URL."""
 
     service: str = ""
     port: int = 443
     url: str = ""
 
     def client_config(self, authority: bytes) -> dict[str, Any]:
-        """The address, and who vouches for us there."""
-        where: dict[str, Any] = {"url": f"{self.url.rstrip('/')}{PATH}"}
+        """The address, and the CA that has signed our certificate."""
+        where: dict[str, Any] = {"url": f"{self.url.rstrip('/')}{WEBHOOK_PATH}"}
         if self.service:
             namespace, _, name = self.service.partition("/")
-            service = {"namespace": namespace, "name": name, "path": PATH, "port": self.port}
+            service = {
+                "namespace": namespace,
+                "name": name,
+                "path": WEBHOOK_PATH,
+                "port": self.port,
+            }
             where = {"service": service}
         if authority:
             where["caBundle"] = base64.b64encode(authority).decode()
@@ -63,12 +68,12 @@ class Address:
 
 
 def configuration(
-    address: Address, authority: bytes, excluded_namespaces: Iterable[str]
+    address: WebhookAddress, authority: bytes, excluded_namespaces: Iterable[str]
 ) -> dict[str, Any]:
-    """The configuration as the server takes it."""
+    """The MutatingWebhookConfiguration to apply."""
     own = address.service.partition("/")[0]
     excluded = sorted({*SYSTEM_NAMESPACES, *excluded_namespaces, *([own] if own else [])})
-    elsewhere = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}
+    not_excluded = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}
     pods = {
         "apiGroups": [""],
         "apiVersions": ["v1"],
@@ -77,9 +82,9 @@ def configuration(
         "scope": "Namespaced",
     }
     return {
-        "apiVersion": CONFIGURATION.api_version,
-        "kind": CONFIGURATION.name,
-        "metadata": {"name": NAME},
+        "apiVersion": WEBHOOK_CONFIGURATION.api_version,
+        "kind": WEBHOOK_CONFIGURATION.name,
+        "metadata": {"name": CONFIGURATION_NAME},
         "webhooks": [
             {
                 "name": "steering.rescheduler.dev",
@@ -90,7 +95,7 @@ def configuration(
                 "sideEffects": "None",
                 "reinvocationPolicy": "Never",
                 "rules": [pods],
-                "namespaceSelector": {"matchExpressions": [elsewhere]},
+                "namespaceSelector": {"matchExpressions": [not_excluded]},
                 "matchConditions": [
                     {"name": "has-a-controller", "expression": HAS_A_CONTROLLER},
                     {"name": "is-no-part-of-a-migration", "expression": IS_NO_PART_OF_A_MIGRATION},
@@ -101,8 +106,9 @@ def configuration(
 
 
 async def register(
-    server: ApiServer, address: Address, authority: bytes, excluded_namespaces: Iterable[str]
+    server: ApiServer, address: WebhookAddress, authority: bytes, excluded_namespaces: Iterable[str]
 ) -> None:
-    """Tell the API server to ask us; telling it again changes nothing."""
+    """Register the webhook with the API server; again if it changed, which is harmless if not."""
     wanted = configuration(address, authority, excluded_namespaces)
-    await server.patch(object_path(CONFIGURATION, NAME), wanted, Patch.APPLY, force=True)
+    path = object_path(WEBHOOK_CONFIGURATION, CONFIGURATION_NAME)
+    await server.patch(path, wanted, Patch.APPLY, force=True)

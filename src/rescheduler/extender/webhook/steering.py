@@ -1,8 +1,8 @@
 # mypy: disable-error-code="misc"
 # (mypy does not see that structs inherit being frozen)
-"""Steering: a replacement is told where its migration would like it to run.
+"""Steering: the replacement of an evicted pod gets a preference for its migration's target.
 
-A wish and not a need: if the target has filled up meanwhile, the pod still finds a place.
+A preference and no requirement: if the target has filled up meanwhile, the pod still finds a node.
 """
 
 from datetime import datetime
@@ -18,22 +18,22 @@ from rescheduler.model.moves import Mode
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 NODE_NAME = "metadata.name"
-TO_TARGET, FROM_SOURCE = 100, 50
+TARGET_WEIGHT, NOT_SOURCE_WEIGHT = 100, 50
 
 Body = dict[str, Any]
 Affinity = dict[str, Body | None]
 
 
-class NewPodMeta(PodMeta):
-    """A pod's metadata before it exists: it may not have its name yet, only how that begins."""
+class AdmittedPodMeta(PodMeta):
+    """A pod's metadata at admission: its name may not be generated yet."""
 
     name: str = ""
 
 
 def waits_for_replacement(migration: Migration) -> bool:
-    """Whether a pod that appears now may be the one that takes the evicted one's place.
+    """Whether a pod that is created now may be the one that replaces the evicted pod.
 
-    `Evicting` counts: the replacement can be there before the status says that the old pod went.
+    `Evicting` counts: the replacement can exist before the status says that the old pod is deleted.
     """
     status = migration.status
     return (
@@ -48,54 +48,56 @@ def may_be_steered(pod: PodMeta, migration: Migration) -> bool:
     return (
         waits_for_replacement(migration)
         and MIGRATION_ID not in pod.labels
-        and not was_there_before(pod, migration)
+        and not is_older_than(pod, migration)
         and has_its_part(pod, migration)
     )
 
 
-def was_there_before(pod: PodMeta, migration: Migration) -> bool:
-    """Whether a pod is older than the migration: one that has waited for a place all along."""
+def is_older_than(pod: PodMeta, migration: Migration) -> bool:
+    """Whether a pod was created before the migration started, and has been pending since."""
     started = status_transitions.time_of(migration, status_transitions.STARTED)
-    made = pod.creation_timestamp
-    # The server keeps whole seconds.
-    return made is not None and started is not None and made < started.replace(microsecond=0)
+    created = pod.creation_timestamp
+    if created is None or started is None:
+        return False
+    # The API server keeps whole seconds.
+    return created < started.replace(microsecond=0)
 
 
 def steering_patch(
     pod: PodMeta, affinity: Affinity | None, migration: Migration, now: datetime
 ) -> list[Body]:
-    """A JSON patch that marks a pod as the replacement and gives it its wishes."""
+    """A JSON patch that marks a pod as the replacement and adds the preferences."""
     marked = pod_marks.steering(migration, now)["metadata"]
     return [
-        # Each replaces the whole value, which may be missing: a patch cannot add to nothing.
-        added("/metadata/labels", {**pod.labels, **marked["labels"]}),
-        added("/metadata/annotations", {**pod.annotations, **marked["annotations"]}),
-        added("/spec/affinity", with_wishes(affinity, migration)),
+        # Whole values, because a JSON patch cannot add a key to a mapping that is missing.
+        add("/metadata/labels", {**pod.labels, **marked["labels"]}),
+        add("/metadata/annotations", {**pod.annotations, **marked["annotations"]}),
+        add("/spec/affinity", with_preferences(affinity, migration)),
     ]
 
 
-def added(path: str, value: Body) -> Body:
-    """One operation of a JSON patch."""
+def add(path: str, value: Body) -> Body:
+    """An `add` operation of a JSON patch; it replaces a value that exists."""
     return {"op": "add", "path": path, "value": value}
 
 
-def with_wishes(affinity: Affinity | None, migration: Migration) -> Body:
-    """A pod's affinity with ours beside what it prefers itself."""
+def with_preferences(affinity: Affinity | None, migration: Migration) -> Body:
+    """A pod's affinity with our preferences after its own."""
     own = affinity or {}
-    for_nodes = own.get("nodeAffinity") or {}
-    preferred = [*(for_nodes.get(PREFERRED) or []), *wishes(migration)]
-    return {**own, "nodeAffinity": {**for_nodes, PREFERRED: preferred}}
+    node_affinity = own.get("nodeAffinity") or {}
+    preferred = [*(node_affinity.get(PREFERRED) or []), *node_preferences(migration)]
+    return {**own, "nodeAffinity": {**node_affinity, PREFERRED: preferred}}
 
 
-def wishes(migration: Migration) -> list[Body]:
-    """The target most of all, and anything rather than the node it comes from."""
-    made = [wish(TO_TARGET, "In", migration.spec.target_node)]
+def node_preferences(migration: Migration) -> list[Body]:
+    """The target first, and any other node rather than the source."""
+    terms = [preferred_term(TARGET_WEIGHT, "In", migration.spec.target_node)]
     if migration.status.source_node:
-        made.append(wish(FROM_SOURCE, "NotIn", migration.status.source_node))
-    return made
+        terms.append(preferred_term(NOT_SOURCE_WEIGHT, "NotIn", migration.status.source_node))
+    return terms
 
 
-def wish(weight: int, operator: str, node: str) -> Body:
-    """A preferred term about one node."""
+def preferred_term(weight: int, operator: str, node: str) -> Body:
+    """A preferred node affinity term about one node."""
     by_name = {"key": NODE_NAME, "operator": operator, "values": [node]}
     return {"weight": weight, "preference": {"matchFields": [by_name]}}

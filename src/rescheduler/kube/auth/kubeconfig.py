@@ -16,8 +16,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from rescheduler.errors import CredentialsError
+from rescheduler.files.conversion import converted
 from rescheduler.files.documents import BadDocument, yaml_documents
-from rescheduler.files.problems import path_steps, problem_of, shown
+from rescheduler.files.invalid_value import BadValue, InvalidValue
 
 T = TypeVar("T")
 
@@ -295,25 +296,24 @@ def parsed(file: Path, document: Any) -> KubeconfigFile:
             f"but it is {TYPE_WORDS.get(type(document), 'something else')}"
         )
     try:
-        content = msgspec.convert(document, KubeconfigFile)
-    except msgspec.ValidationError as error:
-        raise CredentialsError(f"kubeconfig {file}: {without_secrets(error, document)}") from error
+        content = converted(document, KubeconfigFile)
+    except BadValue as error:
+        # Not from the error itself: its text, which a traceback would show, has the value.
+        what = without_secrets(error.problem)
+        raise CredentialsError(f"kubeconfig {file}: {what}") from error.__cause__
     for field, value, expected in (
         ("apiVersion", content.api_version, API_VERSION),
         ("kind", content.kind, KIND),
     ):
         if value != expected:
-            raise CredentialsError(
-                f"kubeconfig {file}: {field}: {shown(value)}: expected {expected}"
-            )
+            problem = InvalidValue(field, f"expected {expected}", value)
+            raise CredentialsError(f"kubeconfig {file}: {problem}")
     return content
 
 
-def without_secrets(error: msgspec.ValidationError, document: Any) -> str:
+def without_secrets(problem: InvalidValue) -> str:
     """Field, value and what was expected; instead of a value that may be confidential, its type."""
-    problem = problem_of(error, document)
-    field = path_steps(problem.path)[-1] if problem.path else ""
-    if field in SHOWN_FIELDS and not isinstance(problem.value, dict | list):
+    if problem.field in SHOWN_FIELDS and not isinstance(problem.value, dict | list):
         return str(problem)
     type_word = TYPE_WORDS.get(type(problem.value))
     return f"{problem.path}: {problem.what}" + (f", but it is {type_word}" if type_word else "")

@@ -1,9 +1,9 @@
 """May this pod run on that node? The answer is kube-scheduler's, for all nodes at once.
 
-One file per scheduler plugin, named after it, each a *rule* that refuses nodes and says why.
-`judge.py` puts them together. A rule that depends on the pods already placed (room, ports, who is
-near whom) keeps counts, which a planned move changes and an undo changes back, exactly.
+`plugins/` has one file per filter plugin of the scheduler, named after it: it refuses nodes and
+says why. `checker.py` asks them all. A plugin that depends on the pods already placed (resources,
+ports, affinity) keeps counts; moving a pod and moving it back leaves them exactly as they were.
 
-Rules judge templates, not pods: all pods of a template get the same answer. Preferences are not
-judged here; they are wishes, and never keep a pod from a node.
+Plugins are asked about templates, not pods: all pods of a template get the same answer. Preferences
+are not looked at here, since they never keep a pod from a node.
 """

@@ -1,4 +1,4 @@
-"""What every rule can do, and the view of the cluster that rules share."""
+"""What every filter plugin can do, and what plugins look up in the cluster."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -28,37 +28,37 @@ class FilterPlugin(Protocol):
         """
 
     def reason(self, template: int, node: int) -> str:
-        """A sentence for people: why the rule refuses that node."""
+        """A sentence for people: why the plugin refuses that node."""
 
 
-class CountingRule(FilterPlugin, Protocol):
-    """A rule whose answer depends on which pods are where."""
+class PodCountingPlugin(FilterPlugin, Protocol):
+    """A plugin whose answer depends on which pods are where."""
 
-    def placed(self, template: int, node: int, count: int, terminating: bool) -> None:
+    def count_pods(self, template: int, node: int, count: int, terminating: bool) -> None:
         """Pods of this template came to the node, or left it if `count` is negative."""
 
 
-class KnowingRule(FilterPlugin, Protocol):
-    """A rule that prepares something for every template."""
+class TemplateAwarePlugin(FilterPlugin, Protocol):
+    """A plugin that prepares something for every template."""
 
-    def know(self, template: int) -> None:
-        """Prepare for a template that was not there before; all before it are known."""
+    def add_template(self, template: int) -> None:
+        """Prepare for a template that was not there before; all before it have been added."""
 
 
-class ClusterView:
-    """What rules look up in a snapshot, prepared once for all of them."""
+class SharedLister:
+    """What plugins look up in a snapshot, prepared once for all of them."""
 
-    def __init__(self, snapshot: Snapshot, whereabouts: "Whereabouts | None" = None) -> None:
+    def __init__(self, snapshot: Snapshot, pod_lister: "PodLister | None" = None) -> None:
         self.snapshot = snapshot
         nodes = snapshot.nodes.objects
         self.node_labels = NodeLabels(
             snapshot.nodes.names, [node.metadata.labels for node in nodes]
         )
         self.placed_pods = PlacedPods(snapshot)
-        self.whereabouts = self.placed_pods if whereabouts is None else whereabouts
+        self.pod_lister = self.placed_pods if pod_lister is None else pod_lister
 
     def add_templates(self, added: Sequence[PooledTemplate]) -> None:
-        """Know templates that no pod of the snapshot has; their numbers follow the others'."""
+        """Add templates that no pod of the snapshot has; their numbers follow the others'."""
         self.snapshot = with_templates(self.snapshot, added)
         for prepared in ("template_labels", "_template_namespaces"):
             self.__dict__.pop(prepared, None)
@@ -66,11 +66,12 @@ class ClusterView:
     @cached_property
     def template_labels(self) -> LabelColumns:
         """Labels of the pods of each template."""
-        return LabelColumns([each.labels for each in self.snapshot.templates])
+        return LabelColumns([template.labels for template in self.snapshot.templates])
 
     @cached_property
     def _template_namespaces(self) -> LabelColumns:
-        return LabelColumns([{"namespace": each.namespace} for each in self.snapshot.templates])
+        templates = self.snapshot.templates
+        return LabelColumns([{"namespace": template.namespace} for template in templates])
 
     def templates_in(self, namespaces: frozenset[str]) -> Bools:
         """Templates whose pods are in one of these namespaces."""
@@ -78,18 +79,18 @@ class ClusterView:
         return self._template_namespaces.satisfying(requirement)
 
 
-class Whereabouts(Protocol):
-    """Tells where pods are at the moment; rules make their counts from it when first asked."""
+class PodLister(Protocol):
+    """Says where pods are at the moment; plugins count from it when first asked."""
 
     def nodes_of(self, templates: Bools, with_terminating: bool) -> Ints:
         """The nodes of the pods of these templates, a node as often as it has such pods."""
 
 
 class PlacedPods:
-    """Which pods are where at the moment, sorted by template: rules count them from here.
+    """Which pods are where at the moment, sorted by template.
 
-    Rules make their counts when they are first asked, perhaps after some planned moves, so this
-    follows the moves too.
+    Plugins count pods when they are first asked, perhaps after some planned moves, so this follows
+    the moves, too.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -125,7 +126,7 @@ class PlacedPods:
         if len(chosen) > 64:
             rows = np.flatnonzero(templates[self._template])
         elif len(chosen):
-            ranges = [np.arange(self._start[each], self._start[each + 1]) for each in chosen]
+            ranges = [np.arange(self._start[row], self._start[row + 1]) for row in chosen]
             rows = np.concatenate(ranges)
         else:
             rows = np.empty(0, np.int64)

@@ -23,7 +23,7 @@ from rescheduler.model.selectors import matches
 from rescheduler.model.snapshot import Bools, Snapshot
 from rescheduler.planning.feasibility.filter_plugin import key_of
 from rescheduler.planning.feasibility.volume_claims import (
-    Reach,
+    VolumeReach,
     class_of_claim,
     class_of_volume,
     required_terms,
@@ -32,8 +32,8 @@ from rescheduler.planning.feasibility.volume_claims import (
 _FILESYSTEM = "Filesystem"
 
 
-class Make(NamedTuple):
-    """What a claim can want of a volume. Volumes of one make are as good as each other."""
+class VolumeTraits(NamedTuple):
+    """What a claim can want of a volume. Volumes with equal traits are interchangeable."""
 
     size_nanos: int
     mode: str
@@ -41,7 +41,7 @@ class Make(NamedTuple):
     access_modes: frozenset[str]
     labels: frozenset[tuple[str, str]]
 
-    def could_do(self, claim: PersistentVolumeClaim) -> bool:
+    def is_enough_for(self, claim: PersistentVolumeClaim) -> bool:
         """Whether the claim may have such a volume if it is reserved for it."""
         return (
             self.size_nanos >= storage_nanos(claim.spec.resources.requests)
@@ -53,14 +53,14 @@ class Make(NamedTuple):
         """Whether the claim would choose such a volume."""
         selector = claim.spec.selector
         return (
-            self.could_do(claim)
+            self.is_enough_for(claim)
             and self.access_modes.issuperset(claim.spec.access_modes)
             and (selector is None or matches(selector, dict(self.labels)))
         )
 
 
-def _make_of(volume: PersistentVolume) -> Make:
-    return Make(
+def _traits_of(volume: PersistentVolume) -> VolumeTraits:
+    return VolumeTraits(
         storage_nanos(volume.spec.capacity),
         volume.spec.volume_mode or _FILESYSTEM,
         volume.spec.volume_attributes_class_name,
@@ -74,20 +74,20 @@ def storage_nanos(resources: ResourceList) -> int:
     return nanos(resources.get("storage", 0))
 
 
-def _size(make: Make) -> int:
-    return make.size_nanos
+def _size(traits: VolumeTraits) -> int:
+    return traits.size_nanos
 
 
 @dataclass(frozen=True, eq=False)
-class Stock:
-    """Free volumes of one make: the nodes that reach any, and how many each of them reaches."""
+class FreeVolumePool:
+    """Free volumes with equal traits: the nodes that reach any, and how many each reaches."""
 
-    make: Make
+    traits: VolumeTraits
     nodes: npt.NDArray[np.int64]
     count: npt.NDArray[np.int64]
 
 
-class Reserved(NamedTuple):
+class ReservedVolume(NamedTuple):
     """A volume that waits for one claim, and the nodes that reach it."""
 
     name: str
@@ -97,13 +97,13 @@ class Reserved(NamedTuple):
 class FreeVolumes:
     """Volumes that nobody uses, and the claims to which they would be handed out."""
 
-    def __init__(self, snapshot: Snapshot, reach: Reach) -> None:
+    def __init__(self, snapshot: Snapshot, reach: VolumeReach) -> None:
         self._snapshot = snapshot
         self._reach = reach
-        self._stocks: dict[str, list[Stock]] = {}
-        self._handed_out: dict[bytes, list[Bools]] = {}
+        self._pools: dict[str, list[FreeVolumePool]] = {}
+        self._allocated: dict[bytes, list[Bools]] = {}
 
-    def handed_out(self, claims: Sequence[PersistentVolumeClaim]) -> list[Bools]:
+    def allocated(self, claims: Sequence[PersistentVolumeClaim]) -> list[Bools]:
         """For each claim of a pod, the nodes on which it finds a volume.
 
         The claims choose one after the other, each the smallest volume that will do and that no
@@ -111,50 +111,50 @@ class FreeVolumes:
         """
         reserved = [list(self._reserved_for(claim)) for claim in claims]
         if any(reserved):
-            return self._hand_out(claims, reserved)
+            return self._allocate(claims, reserved)
         # Replicas have claims of their own that all want the same.
         wanted = key_of(*((class_of_claim(claim), claim.spec) for claim in claims))
-        if wanted not in self._handed_out:
-            self._handed_out[wanted] = self._hand_out(claims, reserved)
-        return self._handed_out[wanted]
+        if wanted not in self._allocated:
+            self._allocated[wanted] = self._allocate(claims, reserved)
+        return self._allocated[wanted]
 
-    def _hand_out(
-        self, claims: Sequence[PersistentVolumeClaim], reserved: Sequence[list[Reserved]]
+    def _allocate(
+        self, claims: Sequence[PersistentVolumeClaim], reserved: Sequence[list[ReservedVolume]]
     ) -> list[Bools]:
-        handout = Handout(len(self._snapshot.nodes))
+        allocation = VolumeAllocation(len(self._snapshot.nodes))
         return [
-            handout.to(volumes, self._suiting(claim))
+            allocation.allocate(volumes, self._suiting(claim))
             for volumes, claim in zip(reserved, claims, strict=True)
         ]
 
-    def _reserved_for(self, claim: PersistentVolumeClaim) -> Iterator[Reserved]:
+    def _reserved_for(self, claim: PersistentVolumeClaim) -> Iterator[ReservedVolume]:
         """Volumes that wait for this very claim."""
         for volume in self._reserved.get((class_of_claim(claim), claim.metadata.key), ()):
             reference = volume.spec.claim_ref
             is_meant = reference is not None and reference.uid in ("", claim.metadata.uid)
-            if is_meant and _make_of(volume).could_do(claim):
+            if is_meant and _traits_of(volume).is_enough_for(claim):
                 reached = self._reach.by_terms(required_terms(volume))
-                yield Reserved(volume.metadata.name, reached)
+                yield ReservedVolume(volume.metadata.name, reached)
 
-    def _suiting(self, claim: PersistentVolumeClaim) -> Iterator[Stock]:
+    def _suiting(self, claim: PersistentVolumeClaim) -> Iterator[FreeVolumePool]:
         """Stocks that would do for the claim, those of the smallest volumes first."""
         name = class_of_claim(claim)
-        if name not in self._stocks:
-            self._stocks[name] = self._stocks_of(self._available.get(name, ()))
-        return (stock for stock in self._stocks[name] if stock.make.suits(claim))
+        if name not in self._pools:
+            self._pools[name] = self._pools_of(self._available.get(name, ()))
+        return (pool for pool in self._pools[name] if pool.traits.suits(claim))
 
-    def _stocks_of(self, volumes: Iterable[PersistentVolume]) -> list[Stock]:
-        by_make: dict[Make, list[PersistentVolume]] = defaultdict(list)
+    def _pools_of(self, volumes: Iterable[PersistentVolume]) -> list[FreeVolumePool]:
+        by_traits: dict[VolumeTraits, list[PersistentVolume]] = defaultdict(list)
         for volume in volumes:
-            by_make[_make_of(volume)].append(volume)
-        return [self._stock(make, by_make[make]) for make in sorted(by_make, key=_size)]
+            by_traits[_traits_of(volume)].append(volume)
+        return [self._pool(traits, by_traits[traits]) for traits in sorted(by_traits, key=_size)]
 
-    def _stock(self, make: Make, volumes: Iterable[PersistentVolume]) -> Stock:
+    def _pool(self, traits: VolumeTraits, volumes: Iterable[PersistentVolume]) -> FreeVolumePool:
         count = np.zeros(len(self._snapshot.nodes), np.int64)
         for volume in volumes:
             count += self._reach.by_terms(required_terms(volume))
         nodes = np.flatnonzero(count)
-        return Stock(make, nodes, count[nodes])
+        return FreeVolumePool(traits, nodes, count[nodes])
 
     @cached_property
     def _available(self) -> dict[str, list[PersistentVolume]]:
@@ -178,19 +178,21 @@ class FreeVolumes:
     @property
     def _usable(self) -> Iterator[PersistentVolume]:
         volumes = self._snapshot.volumes.values()
-        return (each for each in volumes if each.metadata.deletion_timestamp is None)
+        return (volume for volume in volumes if volume.metadata.deletion_timestamp is None)
 
 
-class Handout:
+class VolumeAllocation:
     """Free volumes in the hands of one pod's claims: what is taken and what is left, per node."""
 
     def __init__(self, nodes: int) -> None:
         self._nowhere: Bools = np.zeros(nodes, bool)
         self._taken: dict[str, Bools] = {}
-        self._left: dict[Stock, npt.NDArray[np.int64]] = {}
+        self._left: dict[FreeVolumePool, npt.NDArray[np.int64]] = {}
 
-    def to(self, reserved: Iterable[Reserved], stocks: Iterable[Stock]) -> Bools:
-        """The next claim takes a volume on each node where there is one; says on which."""
+    def allocate(
+        self, reserved: Iterable[ReservedVolume], pools: Iterable[FreeVolumePool]
+    ) -> Bools:
+        """The next claim takes a volume on each node where there is one; returns these nodes."""
         found, looking = self._nowhere.copy(), ~self._nowhere
         for volume in reserved:
             taken = self._taken.get(volume.name, self._nowhere)
@@ -199,12 +201,12 @@ class Handout:
             found |= gets
             # A volume that is reserved for the claim is the only one for it, even out of reach.
             looking &= taken
-        for stock in stocks:
+        for pool in pools:
             if not looking.any():
                 break
-            left = self._left.setdefault(stock, stock.count.copy())
-            gets = looking[stock.nodes] & (left > 0)
+            left = self._left.setdefault(pool, pool.count.copy())
+            gets = looking[pool.nodes] & (left > 0)
             left[gets] -= 1
-            found[stock.nodes[gets]] = True
-            looking[stock.nodes[gets]] = False
+            found[pool.nodes[gets]] = True
+            looking[pool.nodes[gets]] = False
         return found

@@ -23,7 +23,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NODE_NAME_FIELD = "metadata.name"
 
 
-class Column(NamedTuple):
+class LabelColumn(NamedTuple):
     """The values of one label: a small number for each thing, -1 where the label is absent."""
 
     codes: Ints
@@ -31,17 +31,17 @@ class Column(NamedTuple):
 
 
 class LabelColumns:
-    """Which of many labelled things a selector selects. Columns are made when first asked for."""
+    """Which of many labelled things a selector selects. Columns are built when first asked for."""
 
     def __init__(self, labels: Sequence[Mapping[str, str]]) -> None:
         self._labels = labels
-        self._columns: dict[str, Column] = {}
+        self._columns: dict[str, LabelColumn] = {}
         self._selected: dict[bytes, Bools] = {}
 
     def __len__(self) -> int:
         return len(self._labels)
 
-    def column(self, key: str) -> Column:
+    def column(self, key: str) -> LabelColumn:
         """The values of the label `key`."""
         column = self._columns.get(key)
         if column is None:
@@ -145,17 +145,17 @@ class NodeLabels(LabelColumns):
 def _is_usable(term: NodeSelectorTerm) -> bool:
     if not term.match_expressions and not term.match_fields:
         return False
-    return all(is_well_formed(each) for each in term.match_expressions) and all(
-        each.operator in ("In", "NotIn") and len(each.values) == 1 for each in term.match_fields
+    return all(map(is_well_formed, term.match_expressions)) and all(
+        field.operator in ("In", "NotIn") and len(field.values) == 1 for field in term.match_fields
     )
 
 
-def _column(values: Sequence[str | None]) -> Column:
+def _column(values: Sequence[str | None]) -> LabelColumn:
     code_of: dict[str, int] = {}
     codes = [
         _ABSENT if value is None else code_of.setdefault(value, len(code_of)) for value in values
     ]
-    return Column(np.array(codes, np.int32), code_of)
+    return LabelColumn(np.array(codes, np.int32), code_of)
 
 
 def _with_values(codes: Ints, code_of: Mapping[str, int], values: Sequence[str]) -> Bools:

@@ -1,4 +1,4 @@
-"""What the volume rules share: claims, storage classes, and in-tree volumes as CSI volumes.
+"""What the volume plugins share: claims, storage classes, and in-tree volumes as CSI volumes.
 
 Kubernetes once had drivers of its own for the disks of the big clouds ("in-tree"). CSI drivers
 have replaced them, but old volumes still name the old driver, and the scheduler translates: the
@@ -21,7 +21,7 @@ from rescheduler.model.objects import (
 )
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.snapshot import Bools, Snapshot
-from rescheduler.planning.feasibility.filter_plugin import ClusterView, key_of
+from rescheduler.planning.feasibility.filter_plugin import SharedLister, key_of
 
 K = TypeVar("K")
 Terms = tuple[NodeSelectorTerm, ...]
@@ -52,7 +52,7 @@ CINDER = CsiDriverOf(
 AZURE = CsiDriverOf("kubernetes.io/azure-disk", "disk.csi.azure.com")
 PORTWORX = CsiDriverOf("kubernetes.io/portworx-volume", "pxd.portworx.com")
 
-REPLACED_BY = {each.in_tree: each for each in (GCE, EBS, CINDER, AZURE, PORTWORX)}
+REPLACED_BY = {driver.in_tree: driver for driver in (GCE, EBS, CINDER, AZURE, PORTWORX)}
 
 
 def add_to(counts: dict[K, int], key: K, count: int) -> int:
@@ -176,7 +176,7 @@ def translated_terms(volume: PersistentVolume, driver: CsiDriverOf) -> Terms | N
 
 def _zone_and_region_labels(volume: PersistentVolume, terms: Terms) -> tuple[str, str]:
     """Whether a volume speaks of zones in today's labels or those of old."""
-    in_terms = {each.key for term in terms for each in term.match_expressions}
+    in_terms = {expression.key for term in terms for expression in term.match_expressions}
     for present in (in_terms, volume.metadata.labels):
         if ZONE in present:
             return ZONE, REGION
@@ -189,9 +189,9 @@ def _values(terms: Terms, key: str) -> set[str]:
     return {
         value
         for term in terms
-        for each in term.match_expressions
-        if each.key == key
-        for value in each.values
+        for expression in term.match_expressions
+        if expression.key == key
+        for value in expression.values
     }
 
 
@@ -199,8 +199,10 @@ def _renamed(terms: Terms, old: str, new: str) -> Terms:
     return tuple(
         NodeSelectorTerm(
             tuple(
-                Requirement(new, each.operator, each.values) if each.key == old else each
-                for each in term.match_expressions
+                Requirement(new, expression.operator, expression.values)
+                if expression.key == old
+                else expression
+                for expression in term.match_expressions
             ),
             term.match_fields,
         )
@@ -215,13 +217,13 @@ def _narrowed(terms: Terms, requirement: Requirement) -> Terms:
     )
 
 
-class Reach:
+class VolumeReach:
     """Which nodes reach a volume."""
 
-    def __init__(self, view: ClusterView) -> None:
-        self._labels = view.node_labels
-        self._everywhere: Bools = np.ones(len(view.snapshot.nodes), bool)
-        self._replaced_on = _nodes_by_replaced_driver(view.snapshot)
+    def __init__(self, lister: SharedLister) -> None:
+        self._labels = lister.node_labels
+        self._everywhere: Bools = np.ones(len(lister.snapshot.nodes), bool)
+        self._replaced_on = _nodes_by_replaced_driver(lister.snapshot)
         self._by_terms: dict[bytes, Bools] = {}
         self._reached_from: dict[str, Bools] = {}
 

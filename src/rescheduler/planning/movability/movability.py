@@ -1,8 +1,9 @@
 """May this pod be moved at all? Nothing in the way, or the blocker.
 
-What a node would say to the pod is the judge's business; here is what the pod, its owner, its
-budgets, its past and the policy say. Blockers are checked from the lasting (it is a DaemonSet's) to
-the passing (its budget allows nothing right now), so the first one found is the most telling.
+Whether a node would accept the pod is asked elsewhere (`feasibility`); here is what the pod, its
+owner, its budgets, its past moves and the policy say. Permanent blockers (it is a DaemonSet's) are
+checked before temporary ones (its budget allows nothing right now), so the first one found says
+most.
 
 What replicas share is checked once for their template, and what they do not share is in columns,
 so that asking for all pods at once is hardly more work than asking for one.
@@ -30,8 +31,8 @@ from rescheduler.settings import Policy
 __all__ = ["Blocker", "Movability"]
 
 
-class _Hindrance(NamedTuple):
-    """Something that keeps some pods where they are for the moment, and how to say so of one."""
+class _TemporaryBlocker(NamedTuple):
+    """Something that keeps some pods where they are for the moment, and the blocker for one."""
 
     holds: Bools
     blocker: Callable[[int], Blocker]
@@ -41,34 +42,36 @@ class Movability:
     """What stands in the way of moving each pod of a snapshot, and how it would be moved."""
 
     def __init__(
-        self, snapshot: Snapshot, policy: Policy, circumstances: PlanningContext = DEFAULT_CONTEXT
+        self, snapshot: Snapshot, policy: Policy, context: PlanningContext = DEFAULT_CONTEXT
     ) -> None:
         self.workloads = WorkloadOwners(snapshot)
         self._snapshot = snapshot
         self._policy = policy
-        self._circumstances = circumstances
+        self._context = context
         self._modes = MoveModes(snapshot, self.workloads)
         self._budgets_of: dict[int, list[PodDisruptionBudget]] = {}
 
     @cached_property
     def movable(self) -> Bools:
         """For each pod whether `blocker` finds nothing."""
-        free = np.array([blocker is None for blocker in self._lasting], bool)
+        free = np.array([blocker is None for blocker in self._permanent], bool)
         movable: Bools = free[self._snapshot.pods.template]
-        for hindrance in self._hindrances:
-            movable &= ~hindrance.holds
+        for temporary in self._temporary:
+            movable &= ~temporary.holds
         movable.flags.writeable = False
         return movable
 
     def blocker(self, pod: int) -> Blocker | None:
         """The first thing that keeps the pod where it is, or None if it may be moved."""
-        lasting = self._lasting[int(self._snapshot.pods.template[pod])]
-        if lasting is not None:
-            return lasting
-        return next((each.blocker(pod) for each in self._hindrances if each.holds[pod]), None)
+        permanent = self._permanent[int(self._snapshot.pods.template[pod])]
+        if permanent is not None:
+            return permanent
+        return next(
+            (temporary.blocker(pod) for temporary in self._temporary if temporary.holds[pod]), None
+        )
 
     def mode(self, template: int) -> Mode:
-        """The gentlest way to move pods of this template."""
+        """The gentlest mode in which pods of this template can be moved."""
         return self._modes.gentlest(template)
 
     def budgets(self, template: int) -> list[PodDisruptionBudget]:
@@ -90,30 +93,30 @@ class Movability:
     def in_flight(self) -> dict[int, MoveInFlight]:
         """The pods that are being migrated and are still there, by their row."""
         pods = self._snapshot.pods
-        rows = ((pods.find(move.pod), move) for move in self._circumstances.in_flight)
+        rows = ((pods.find(move.pod), move) for move in self._context.in_flight)
         return {row: move for row, move in rows if row is not None}
 
     @cached_property
-    def _lasting(self) -> list[Blocker | None]:
+    def _permanent(self) -> list[Blocker | None]:
         """What keeps the pods of each template where they are for good."""
         blockers = PermanentBlockers(self._snapshot, self._policy, self.workloads, self._modes)
-        return [blockers.blocker(each) for each in range(len(self._snapshot.templates))]
+        return [blockers.blocker(template) for template in range(len(self._snapshot.templates))]
 
-    # ------------------------------------------------------------ what the moment says
+    # ------------------------------------------------------------ temporary blockers
 
     @cached_property
-    def _hindrances(self) -> list[_Hindrance]:
+    def _temporary(self) -> list[_TemporaryBlocker]:
         pods = self._snapshot.pods
         wrong = "it is not Ready, so something is wrong already"
         return [
-            _Hindrance(self._rows(self.in_flight), self._being_migrated),
+            _TemporaryBlocker(self._rows(self.in_flight), self._being_migrated),
             _always(pods.deleting, "BeingDeleted", "it is on its way out"),
             _always(pods.node < 0, "NotScheduled", "it is on no node yet"),
             _always(pods.phase != RUNNING, "NotRunning", "it is not running yet"),
             _always(~pods.ready, "NotReady", wrong),
-            _Hindrance(self._ages < self._policy.min_pod_age_seconds, self._too_young),
-            _Hindrance(self._rows(self._pauses), self._recently_moved),
-            _Hindrance(self._is_held_back[pods.template], self._why_held_back),
+            _TemporaryBlocker(self._ages < self._policy.min_pod_age_seconds, self._too_young),
+            _TemporaryBlocker(self._rows(self._cooldowns), self._recently_moved),
+            _TemporaryBlocker(self._is_held_back[pods.template], self._why_held_back),
         ]
 
     def _rows(self, rows: dict[int, MoveInFlight] | dict[int, Cooldown]) -> Bools:
@@ -131,35 +134,35 @@ class Movability:
         return Blocker("TooYoung", f"it is {age} old, younger than minPodAge ({least})")
 
     def _recently_moved(self, pod: int) -> Blocker:
-        detail = self._pauses[pod].in_words(self._circumstances.now)
+        detail = self._cooldowns[pod].in_words(self._context.now)
         return Blocker("RecentlyMoved", detail)
 
     @cached_property
     def _ages(self) -> Floats:
         """In seconds; not a number, and so younger than nothing, where it is not known."""
         # The server's clock may be a little ahead of ours.
-        return np.maximum(self._circumstances.now - self._snapshot.pods.created, 0.0)
+        return np.maximum(self._context.now - self._snapshot.pods.created, 0.0)
 
     @cached_property
-    def _pauses(self) -> dict[int, Cooldown]:
-        """Pods that past moves let rest, by their row."""
-        memory = MoveHistory(self._circumstances.history, self._circumstances.now)
-        subjects = memory.subjects
+    def _cooldowns(self) -> dict[int, Cooldown]:
+        """Pods that are left alone after a past move, by their row."""
+        history = MoveHistory(self._context.history, self._context.now)
+        subjects = history.subjects
         if not subjects:
             return {}
         names, pods = self.workloads.names, self._snapshot.pods
         concerned = np.array([name in subjects for name in names], bool)
         rows = set(np.flatnonzero(concerned[pods.template]).tolist())
-        rows.update(row for each in subjects if (row := self._snapshot.pods.find(each)) is not None)
+        rows.update(row for subject in subjects if (row := pods.find(subject)) is not None)
         nodes = self._snapshot.nodes.names
-        pauses = {}
+        cooldowns = {}
         for row in rows:
             subject = names[int(pods.template[row])] or pods.keys[row]
             node = int(pods.node[row])
-            pause = memory.pause(subject, nodes[node] if node >= 0 else "")
-            if pause is not None:
-                pauses[row] = pause
-        return pauses
+            cooldown = history.cooldown(subject, nodes[node] if node >= 0 else "")
+            if cooldown is not None:
+                cooldowns[row] = cooldown
+        return cooldowns
 
     # ------------------------------------------------------------ whether budgets let it go
 
@@ -168,8 +171,8 @@ class Movability:
         return np.array(
             [
                 # A template that stays anyway need not be asked about.
-                lasting is None and self._holding_back(template) is not None
-                for template, lasting in enumerate(self._lasting)
+                permanent is None and self._holding_back(template) is not None
+                for template, permanent in enumerate(self._permanent)
             ],
             bool,
         )
@@ -183,7 +186,7 @@ class Movability:
         return self._short_of_pods(template) or self._eviction_blocker(template)
 
     def _short_of_pods(self, template: int) -> Blocker | None:
-        """A workload in trouble is not disturbed, not even by a handoff, which would only wait."""
+        """A workload short of pods is left alone, even by a handoff, which would only wait."""
         if self._snapshot.templates[template].namespace not in self._short_namespaces:
             return None
         for budget in self.budgets(template):
@@ -230,5 +233,5 @@ def is_short(budget: PodDisruptionBudget) -> bool:
     return budget.status.current_healthy < budget.status.desired_healthy
 
 
-def _always(holds: Bools, name: str, detail: str) -> _Hindrance:
-    return _Hindrance(holds, lambda pod: Blocker(name, detail))
+def _always(holds: Bools, name: str, detail: str) -> _TemporaryBlocker:
+    return _TemporaryBlocker(holds, lambda pod: Blocker(name, detail))

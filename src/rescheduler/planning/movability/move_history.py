@@ -1,9 +1,9 @@
-"""Memory of past moves: whoever was just moved is left alone for a while.
+"""Past moves: a pod that was just moved is left alone for a while.
 
-A pod that landed where it should rests for a few minutes, so that rounds do not toss it to and
-fro. A move that did not work out will most likely not work a moment later either, so its whole
-workload is left alone, longer each time: its pods are interchangeable, and the one that replaced
-the moved pod has a name of its own.
+A pod that landed where it should is left alone for a few minutes, so that rounds do not move it
+back and forth. A move that did not work out will most likely not work a moment later either, so its
+whole workload is left alone, longer each time: its pods are interchangeable, and the one that
+replaced the moved pod has a name of its own.
 """
 
 from collections import defaultdict
@@ -19,12 +19,12 @@ MINUTE = 60.0
 HOUR = 60 * MINUTE
 
 # Longer than a few rounds, shorter than what a person who waits for a drain would put up with.
-REST_AFTER_LANDING = 5 * MINUTE
+COOLDOWN_AFTER_LANDING = 5 * MINUTE
 # Enough for a node to come back or an image to arrive; a day is the least worth trying again.
-FIRST_PAUSE = 10 * MINUTE
-LONGEST_PAUSE = 24 * HOUR
+FIRST_COOLDOWN = 10 * MINUTE
+LONGEST_COOLDOWN = 24 * HOUR
 
-_HOW_IT_ENDED = {
+_OUTCOME_TEXT = {
     Outcome.LANDED: "ended here",
     Outcome.ELSEWHERE: "ended on another node than planned",
     Outcome.CAME_BACK: "ended where it began",
@@ -40,40 +40,41 @@ class Cooldown:
     until: float
 
     def in_words(self, now: float) -> str:
-        """How the last move ended, and how long the pause goes on."""
-        whose = "its last move" if not self.move.workload else "the last move of its workload"
+        """How the last move ended, and how long the cooldown goes on."""
+        subject = "its last move" if not self.move.workload else "the last move of its workload"
         return (
-            f"{whose} {_HOW_IT_ENDED[self.move.outcome]} {time_in_words(now - self.move.at)} ago; "
+            f"{subject} {_OUTCOME_TEXT[self.move.outcome]} "
+            f"{time_in_words(now - self.move.at)} ago; "
             f"it is left alone for another {time_in_words(self.until - now)}"
         )
 
 
 class MoveHistory:
-    """The pauses that past moves impose at some moment."""
+    """The cooldowns after past moves at some moment."""
 
     def __init__(self, history: Iterable[PastMove], now: float) -> None:
         self._troubled: dict[str, Cooldown] = {}
         self._landed: dict[tuple[str, str], Cooldown] = {}
-        for whose, moves in _by_subject(history).items():
-            pause = _pause_after_trouble(moves)
-            if pause is not None and pause.until > now:
-                self._troubled[whose] = pause
+        for subject, moves in _by_subject(history).items():
+            cooldown = _cooldown_after_failures(moves)
+            if cooldown is not None and cooldown.until > now:
+                self._troubled[subject] = cooldown
             for move in moves:
-                until = move.at + REST_AFTER_LANDING
+                until = move.at + COOLDOWN_AFTER_LANDING
                 if move.outcome == Outcome.LANDED and until > now:
-                    self._landed.setdefault((whose, move.target), Cooldown(move, until))
+                    self._landed.setdefault((subject, move.target), Cooldown(move, until))
 
     @property
     def subjects(self) -> set[str]:
-        """The workloads and bare pods that some pause is about."""
-        return {*self._troubled, *(whose for whose, _ in self._landed)}
+        """The workloads and bare pods that have a cooldown."""
+        return {*self._troubled, *(subject for subject, _ in self._landed)}
 
     @property
     def ends(self) -> list[float]:
-        """When each of the pauses ends."""
-        return [pause.until for pause in (*self._troubled.values(), *self._landed.values())]
+        """When each of the cooldowns ends."""
+        return [cooldown.until for cooldown in (*self._troubled.values(), *self._landed.values())]
 
-    def pause(self, subject: str, node: str) -> Cooldown | None:
+    def cooldown(self, subject: str, node: str) -> Cooldown | None:
         """Why a pod of this workload, or this bare pod, is left alone on this node, if it is."""
         return self._troubled.get(subject) or self._landed.get((subject, node))
 
@@ -89,16 +90,16 @@ def time_in_words(seconds: float) -> str:
 def _by_subject(history: Iterable[PastMove]) -> dict[str, list[PastMove]]:
     """Moves by workload or, for bare pods, by pod, the latest first."""
     moves: dict[str, list[PastMove]] = defaultdict(list)
-    for move in sorted(history, key=lambda each: -each.at):
+    for move in sorted(history, key=lambda move: -move.at):
         moves[move.workload or move.pod].append(move)
     return moves
 
 
-def _pause_after_trouble(latest_first: list[PastMove]) -> Cooldown | None:
-    """The pause doubles with every move in a row that did not land."""
+def _cooldown_after_failures(latest_first: list[PastMove]) -> Cooldown | None:
+    """The cooldown doubles with every move in a row that did not land."""
     in_a_row = len(list(takewhile(lambda move: move.outcome != Outcome.LANDED, latest_first)))
     if not in_a_row:
         return None
     doublings = min(in_a_row - 1, 10)
-    pause = min(FIRST_PAUSE * 2**doublings, LONGEST_PAUSE)
-    return Cooldown(latest_first[0], latest_first[0].at + pause)
+    seconds = min(FIRST_COOLDOWN * 2**doublings, LONGEST_COOLDOWN)
+    return Cooldown(latest_first[0], latest_first[0].at + seconds)

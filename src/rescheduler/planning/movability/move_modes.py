@@ -19,7 +19,7 @@ class MoveModes:
         self._found: dict[int, Mode] = {}
 
     def gentlest(self, template: int) -> Mode:
-        """The gentlest way to move pods of this template."""
+        """The gentlest mode in which pods of this template can be moved."""
         mode = self._found.get(template)
         if mode is None:
             mode = self._found[template] = self._gentlest(template)
@@ -30,7 +30,7 @@ class MoveModes:
         if owner is None:
             return Mode.RECREATE
         if owner.kind not in ADOPTING_OWNERS:
-            # Its controller would not adopt a pod made beforehand.
+            # Its controller would not adopt a pod created beforehand.
             return Mode.EVICT
         return Mode.EVICT if self.why_no_second_copy(template) else Mode.HANDOFF
 

@@ -1,4 +1,4 @@
-"""What keeps pods where they are as long as they live: their nature, their owner, someone's wish.
+"""What keeps pods where they are as long as they live: their kind, their owner, their annotations.
 
 Replicas share all of it, so it is asked of their template.
 """
@@ -16,7 +16,7 @@ _SYSTEM_PRIORITY = 2_000_000_000
 
 
 class PermanentBlockers:
-    """Finds what will still be in the way tomorrow."""
+    """Finds what will still block a move tomorrow."""
 
     def __init__(
         self, snapshot: Snapshot, policy: Policy, workloads: WorkloadOwners, modes: MoveModes
@@ -30,14 +30,14 @@ class PermanentBlockers:
         """The first thing that keeps pods of this template where they are, or None."""
         pod = self._snapshot.templates[template]
         return (
-            self._blocked_by_nature(pod)
+            self._blocked_by_kind(pod)
             or self._blocked_by_policy(pod)
-            or self._blocked_by_wish(pod)
+            or self._blocked_by_annotation(pod)
             or self._blocked_by_owner(template, pod)
             or (self._blocked_by_volumes(pod) if pod.volumes else None)
         )
 
-    def _blocked_by_nature(self, pod: PodTemplate) -> Blocker | None:
+    def _blocked_by_kind(self, pod: PodTemplate) -> Blocker | None:
         if pod.owner is not None and pod.owner.kind == "DaemonSet":
             return Blocker("DaemonSetPod", f"DaemonSet {pod.owner.name} wants it on its node")
         if pod.annotations.mirror or (pod.owner is not None and pod.owner.kind == "Node"):
@@ -57,7 +57,7 @@ class PermanentBlockers:
             return Blocker("ExcludedBySelector", "the policy's excludedPodSelector matches it")
         return None
 
-    def _blocked_by_wish(self, pod: PodTemplate) -> Blocker | None:
+    def _blocked_by_annotation(self, pod: PodTemplate) -> Blocker | None:
         if pod.labels.get(RESCHEDULING) == "disabled":
             return Blocker("ReschedulingDisabled", f"its label {RESCHEDULING} says so")
         if pod.annotations.safe_to_evict == "false":

@@ -93,7 +93,7 @@ class WorkloadOwners:
         ]
 
     def _listed_with(self, owner: OwnerReference) -> Mapping[str, _Owner]:
-        """The owners among which this one would be; none for kinds that others have made."""
+        """The owners among which this one would be; none for custom kinds."""
         api_group, by_key = self._listed.get(owner.kind, _NONE_LISTED)
         is_ours = not owner.api_version or owner.api_version.startswith(api_group)
         return by_key if is_ours else {}
@@ -104,7 +104,7 @@ class WorkloadOwners:
 
     @cached_property
     def _pods_of(self) -> Counter[str]:
-        """How many pods each owner has that are neither finished nor on their way out.
+        """How many pods each owner has that are neither finished nor being deleted.
 
         By its uid or, as files written by hand may leave those out, by its name.
         """

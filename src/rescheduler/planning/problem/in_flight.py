@@ -1,13 +1,22 @@
-"""Pods that are being migrated count in both places: where they are, and where they will be."""
+"""Pods that are being migrated count twice: on the node where they are, and on their target."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from rescheduler.model.snapshot import RUNNING, PodColumns, Snapshot
-from rescheduler.model.uids import Uids
 from rescheduler.planning.context import MoveInFlight
+
+
+class _Arrival(NamedTuple):
+    """A pod that will be on the target: its key, and the row of the pod that it replaces."""
+
+    key: str
+    row: int
+    target: int
 
 
 def with_arrivals(snapshot: Snapshot, in_flight: Sequence[MoveInFlight]) -> Snapshot:
@@ -15,33 +24,38 @@ def with_arrivals(snapshot: Snapshot, in_flight: Sequence[MoveInFlight]) -> Snap
 
     None for those whose new pod is there already.
     """
-    row_of = {key: row for row, key in enumerate(snapshot.pods.keys)} if in_flight else {}
-    arrivals = [
-        (row_of[each.pod], snapshot.nodes.index[each.target])
-        for each in in_flight
-        if each.pod in row_of and each.target in snapshot.nodes.index and each.new_pod not in row_of
-    ]
+    arrivals = []
+    for move in in_flight:
+        row, target = snapshot.pods.find(move.pod), snapshot.nodes.index.get(move.target)
+        is_there = bool(move.new_pod) and snapshot.pods.find(move.new_pod) is not None
+        if row is not None and target is not None and not is_there:
+            arrivals.append(_Arrival(f"{move.pod} on its way to {move.target}", row, target))
     if not arrivals:
         return snapshot
-    return replace(snapshot, pods=_with_stand_ins(snapshot, arrivals))
+    return replace(snapshot, pods=_with_stand_ins(snapshot.pods, sorted(arrivals)))
 
 
-def _with_stand_ins(snapshot: Snapshot, arrivals: Sequence[tuple[int, int]]) -> PodColumns:
-    pods, count = snapshot.pods, len(arrivals)
-    uids = Uids()
-    for row in range(len(pods)):
-        uids.append(pods.uids[row])
-    for _ in arrivals:
-        uids.append("")
-    names = snapshot.nodes.names
+def _with_stand_ins(pods: PodColumns, arrivals: Sequence[_Arrival]) -> PodColumns:
+    """The pods and the arrivals, ordered by key: that is how pods are looked up."""
+    before = [bisect_left(pods.keys, arrival.key) for arrival in arrivals]
+    # Every stand-in begins as a copy of the pod that it replaces.
+    copied = np.insert(np.arange(len(pods)), before, [arrival.row for arrival in arrivals])
+    rows = np.array(before) + np.arange(len(before))
+    keys, uids = [pods.keys[row] for row in copied], pods.uids.taken(copied)
+    node, phase, created = pods.node[copied], pods.phase[copied], pods.created[copied]
+    ready, deleting = pods.ready[copied], pods.deleting[copied]
+    for row, arrival in zip(rows.tolist(), arrivals, strict=True):
+        keys[row], uids[row], node[row] = arrival.key, "", arrival.target
+    phase[rows], created[rows] = RUNNING, np.nan
+    # What is not Ready is not moved.
+    ready[rows] = deleting[rows] = False
     return PodColumns(
-        keys=(*pods.keys, *(f"{pods.keys[row]} on its way to {names[to]}" for row, to in arrivals)),
+        keys=tuple(keys),
         uids=uids,
-        template=np.append(pods.template, pods.template[[row for row, _ in arrivals]]),
-        node=np.append(pods.node, np.array([to for _, to in arrivals], pods.node.dtype)),
-        phase=np.append(pods.phase, np.full(count, RUNNING, pods.phase.dtype)),
-        # What is not Ready is not moved.
-        ready=np.append(pods.ready, np.zeros(count, bool)),
-        deleting=np.append(pods.deleting, np.zeros(count, bool)),
-        created=np.append(pods.created, np.full(count, np.nan)),
+        template=pods.template[copied],
+        node=node,
+        phase=phase,
+        ready=ready,
+        deleting=deleting,
+        created=created,
     )

@@ -1,4 +1,4 @@
-"""What a move disturbs, as a number: 1 for an ordinary pod, one of many that nobody will miss.
+"""What a move disrupts, as a number: 1 for an ordinary pod, one of many that nobody will miss.
 
 Factors multiply, for what is bad by itself is worse together: evicting the only replica of a
 database is not a little worse than evicting some database's pod. All pods of a template share
@@ -15,14 +15,14 @@ from rescheduler.planning.context import PlanningContext
 from rescheduler.planning.movability.movability import Movability
 
 # Priorities are only an order: some people use 1 to 10, others up to a million. So it is the
-# number of digits that counts: 0.25 each makes a pod of priority 1,000 cost three quarters more.
+# number of digits that counts: at 0.25 each, a pod of priority 1,000 costs three quarters more.
 PRIORITY_PER_DIGIT = 0.25
 # One of two is half of the service for as long as the new one warms up, one of ten is little. By
-# the square of the replicas, this makes 3 for one, 1.5 for two and next to nothing for ten.
+# the square of the replicas, this is 3 for one, 1.5 for two and hardly more than 1 for ten.
 ONLY_REPLICA_EXTRA = 2.0
 # It has to detach its volume, catch up, perhaps elect a leader.
 STATEFUL = 3.0
-# There is a gap in between, and no way back if the target turns out bad.
+# There is a gap in between, and no return if the target turns out bad.
 EVICTION = 2.0
 # While the last disruption is used for us, the application cannot afford a node that fails.
 TIGHT_BUDGET = 1.5
@@ -35,23 +35,25 @@ _TIGHT = 1
 _GOLDEN_RATIO = 0.6180339887498949
 
 
-def prices(snapshot: Snapshot, circumstances: PlanningContext, movability: Movability) -> Floats:
-    """What the move of one pod of each template disturbs."""
-    price = _by_priority(snapshot)
-    price *= _by_replicas(movability)
-    price *= _by_youth(snapshot, circumstances.now)
-    price *= _by_owner_and_mode(snapshot, movability)
-    price *= _by_budgets(snapshot, movability)
-    price += [_stated_cost(template.annotations.move_cost) for template in snapshot.templates]
-    return price
+def disruption_costs(
+    snapshot: Snapshot, context: PlanningContext, movability: Movability
+) -> Floats:
+    """What the move of one pod of each template disrupts."""
+    cost = _by_priority(snapshot)
+    cost *= _by_replicas(movability)
+    cost *= _by_youth(snapshot, context.now)
+    cost *= _by_owner_and_mode(snapshot, movability)
+    cost *= _by_budgets(snapshot, movability)
+    cost += [_stated_cost(template.annotations.move_cost) for template in snapshot.templates]
+    return cost
 
 
 def age_order(snapshot: Snapshot, now: float) -> Floats:
     """A key per pod: of the pods of a template, those with the smallest go first.
 
-    Old ones go first. A moved pod starts anew, so every replica gets its turn before one is moved
-    again. Only the magnitude of the age counts: between ten days and eleven, chance decides, or it
-    would always be those whose names come first.
+    Old ones go first. A moved pod starts again at age zero, so every replica is moved once before
+    one is moved twice. Only the magnitude of the age counts: between ten days and eleven, chance
+    decides, or it would always be those whose names come first.
     """
     created = snapshot.pods.created
     if not isfinite(now):
@@ -67,7 +69,7 @@ _OLDEST = 64.0
 
 
 def _by_priority(snapshot: Snapshot) -> Floats:
-    priority = np.array([each.priority for each in snapshot.templates], np.float64)
+    priority = np.array([template.priority for template in snapshot.templates], np.float64)
     factor = 1.0 + PRIORITY_PER_DIGIT * np.log10(1.0 + np.abs(priority))
     return np.asarray(np.where(priority >= 0, factor, 1.0 / factor))
 
@@ -104,7 +106,9 @@ def _by_budgets(snapshot: Snapshot, movability: Movability) -> Floats:
     return np.array(
         [
             TIGHT_BUDGET
-            if any(each.status.disruptions_allowed <= _TIGHT for each in movability.budgets(number))
+            if any(
+                budget.status.disruptions_allowed <= _TIGHT for budget in movability.budgets(number)
+            )
             else 1.0
             for number in range(len(snapshot.templates))
         ],

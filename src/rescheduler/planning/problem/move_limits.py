@@ -1,8 +1,8 @@
 """How many pods a plan may move of one kind.
 
-Templates that share a limit are in one group: those of a namespace, of a workload, under a
-disruption budget. A group's allowance is how many of its pods may still be moved; migrations that
-are under way have had their share already. No group is made where nothing is limited.
+Templates that share a limit are in one scope: those of a namespace, of a workload, or under a
+disruption budget. A scope's allowance is how many of its pods may still be moved; migrations that
+are under way have had their share already. There is no scope where nothing is limited.
 """
 
 from collections import Counter
@@ -23,8 +23,8 @@ from rescheduler.settings import Limit, Policy
 _MOST = 2**31 - 1
 
 
-class _Sort(NamedTuple):
-    """A sort of limit: the blocker's name, and what it says of whom and how many."""
+class _LimitKind(NamedTuple):
+    """The blocker's name, and its text with room for a name and a number."""
 
     blocker: str
     sentence: str
@@ -35,43 +35,45 @@ class _Sort(NamedTuple):
         return Blocker(self.blocker, self.sentence.format(name, pods))
 
 
-_NAMESPACE = _Sort("NamespaceLimit", "of namespace {}, maxMovesPerNamespace lets {} move at once")
-_WORKLOAD = _Sort("WorkloadLimit", "of {}, maxMovesPerWorkload lets {} move at once")
-_EVICTION = _Sort("OneAtATime", "of {}, {} is evicted at a time")
-_BUDGET = _Sort("Budget", "disruption budget {} lets {} go at once, and no more are left")
-_NODE = _Sort("NodeLimit", "of node {}, maxMovesPerNode lets {} go or come at once")
+_NAMESPACE = _LimitKind(
+    "NamespaceLimit", "of namespace {}, maxMovesPerNamespace lets {} move at once"
+)
+_WORKLOAD = _LimitKind("WorkloadLimit", "of {}, maxMovesPerWorkload lets {} move at once")
+_EVICTION = _LimitKind("OneAtATime", "of {}, {} is evicted at a time")
+_BUDGET = _LimitKind("Budget", "disruption budget {} lets {} go at once, and no more are left")
+_NODE = _LimitKind("NodeLimit", "of node {}, maxMovesPerNode lets {} go or come at once")
 
 
 class MoveLimits:
     """The limits that a policy, budgets and migrations under way put on one plan."""
 
-    groups_of: list[tuple[int, ...]]
-    """The groups that each template is in. Templates of which no pod can move are in none."""
+    scopes_of: list[tuple[int, ...]]
+    """The scopes that each template is in. Templates of which no pod can move are in none."""
     allowance: Ints
-    """How many pods of each group may be moved."""
+    """How many pods of each scope may be moved."""
 
     def __init__(
         self,
         snapshot: Snapshot,
         policy: Policy,
         movability: Movability,
-        circumstances: PlanningContext = DEFAULT_CONTEXT,
+        context: PlanningContext = DEFAULT_CONTEXT,
     ) -> None:
         self._snapshot = snapshot
         self._policy = policy
         self._movability = movability
-        self._circumstances = circumstances
+        self._context = context
         self._per_namespace = _counted(policy.max_moves_per_namespace)
         self._per_workload = _counted(policy.max_moves_per_workload)
-        self._groups: list[tuple[_Sort, str, int]] = []
+        self._scopes: list[tuple[_LimitKind, str, int]] = []
         self._number_of: dict[tuple[str, str], int] = {}
-        self.groups_of = self._groups_of_templates()
+        self.scopes_of = self._scopes_of_templates()
         self.allowance = self._what_is_left()
 
-    def reason(self, group: int) -> Blocker:
-        """Why no more pods of a group move."""
-        sort, name, most = self._groups[group]
-        return sort.reason(name, most)
+    def reason(self, scope: int) -> Blocker:
+        """Why no more pods of a scope move."""
+        kind, name, most = self._scopes[scope]
+        return kind.reason(name, most)
 
     def per_node(self, node: int) -> int | None:
         """How many pods may leave this node or come to it; None: as many as there are."""
@@ -83,37 +85,37 @@ class MoveLimits:
         """Why no more pods leave a node or come to it."""
         return _NODE.reason(self._snapshot.nodes.names[node], self._most_per_node[node])
 
-    # ------------------------------------------------------------ groups of templates
+    # ------------------------------------------------------------ scopes of templates
 
-    def _groups_of_templates(self) -> list[tuple[int, ...]]:
+    def _scopes_of_templates(self) -> list[tuple[int, ...]]:
         pods = self._snapshot.pods
         concerned = np.zeros(len(self._snapshot.templates), bool)
         concerned[pods.template[self._movability.movable]] = True
         concerned[pods.template[list(self._movability.in_flight)]] = True
-        groups: list[tuple[int, ...]] = [()] * len(concerned)
+        scopes: list[tuple[int, ...]] = [()] * len(concerned)
         for template in np.flatnonzero(concerned).tolist():
-            groups[template] = tuple(self._groups_of_one(template))
-        return groups
+            scopes[template] = tuple(self._scopes_of_one(template))
+        return scopes
 
-    def _groups_of_one(self, template: int) -> Iterator[int]:
+    def _scopes_of_one(self, template: int) -> Iterator[int]:
         workload = self._movability.workloads.names[template]
         if self._per_namespace is not None:
             namespace = self._snapshot.templates[template].namespace
-            yield self._group(_NAMESPACE, namespace, self._per_namespace(self._pods_in[namespace]))
+            yield self._scope(_NAMESPACE, namespace, self._per_namespace(self._pods_in[namespace]))
         if self._per_workload is not None and workload:
             replicas = self._movability.replicas(template)
-            yield self._group(_WORKLOAD, workload, self._per_workload(replicas))
+            yield self._scope(_WORKLOAD, workload, self._per_workload(replicas))
         if self._movability.mode(template) == Mode.EVICT:
-            yield self._group(_EVICTION, workload, 1)
+            yield self._scope(_EVICTION, workload, 1)
             for budget in self._movability.budgets(template):
                 allowed = budget.status.disruptions_allowed
-                yield self._group(_BUDGET, budget.metadata.key, allowed)
+                yield self._scope(_BUDGET, budget.metadata.key, allowed)
 
-    def _group(self, sort: _Sort, name: str, most: int) -> int:
-        number = self._number_of.get((sort.blocker, name))
+    def _scope(self, kind: _LimitKind, name: str, most: int) -> int:
+        number = self._number_of.get((kind.blocker, name))
         if number is None:
-            number = self._number_of[sort.blocker, name] = len(self._groups)
-            self._groups.append((sort, name, most))
+            number = self._number_of[kind.blocker, name] = len(self._scopes)
+            self._scopes.append((kind, name, most))
         return number
 
     @cached_property
@@ -127,10 +129,10 @@ class MoveLimits:
         return total
 
     def _what_is_left(self) -> Ints:
-        left = np.array([min(most, _MOST) for _, _, most in self._groups], np.int32)
+        left = np.array([min(most, _MOST) for _, _, most in self._scopes], np.int32)
         for pod in self._movability.in_flight:
-            groups = list(self.groups_of[int(self._snapshot.pods.template[pod])])
-            left[groups] -= 1
+            scopes = list(self.scopes_of[int(self._snapshot.pods.template[pod])])
+            left[scopes] -= 1
         return np.maximum(left, 0)
 
     # ------------------------------------------------------------ nodes
@@ -147,7 +149,7 @@ class MoveLimits:
         """Migrations under way by the nodes that they leave and the nodes that they come to."""
         index, nodes = self._snapshot.nodes.index, self._snapshot.pods.node
         leaving = Counter(int(nodes[pod]) for pod in self._movability.in_flight)
-        targets = (index.get(each.target) for each in self._circumstances.in_flight)
+        targets = (index.get(move.target) for move in self._context.in_flight)
         return leaving + Counter(target for target in targets if target is not None)
 
 

@@ -4,70 +4,56 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
-from rescheduler.planning.problem.pod_term import PodTerm
 from rescheduler.planning.problem.problem import Problem
-from rescheduler.planning.search.ordering import Order
-from rescheduler.planning.search.placement import Placement
+from rescheduler.planning.search.assignment import Assignment
+from rescheduler.planning.search.ordering import MoveOrdering
 from rescheduler.planning.search.pod_groups import whole_groups
-from rescheduler.planning.search.steps import Step
+from rescheduler.planning.search.steps import SearchStep
 
 # Less than this is rounding.
 _REAL_GAIN = 1e-9
-# Many states cost the same, and only some of them can be reached; after so many, it is enough.
+# Many assignments cost the same, and only some of them can be reached. After so many, it is enough.
 _MOST_TRIES = 40
 
 
 class BestPlan:
     """Takes offers from searches and keeps the best."""
 
-    def __init__(self, problem: Problem, steps: Sequence[Step]) -> None:
-        judge = FeasibilityChecker(problem.snapshot)
+    def __init__(self, problem: Problem, steps: Sequence[SearchStep]) -> None:
+        checker = FeasibilityChecker(problem.snapshot)
         self._problem = problem
-        self._order = Order(problem, judge)
-        self._scratch = Placement(problem, judge)
-        self._turned_down: Counter[tuple[int, float]] = Counter()
+        self._order = MoveOrdering(problem, checker)
+        self._scratch = Assignment(problem, checker)
+        self._incomplete: Counter[tuple[int, float]] = Counter()
         self._most_by_terms = sum(term.total() for term in problem.pod_terms)
         self.steps = whole_groups(problem, self._order, steps)
         self.value = self._value_of(self.steps)
 
-    def offer(self, placement: Placement) -> None:
-        """Take the steps to this state, as far as they can be made, if that is the best yet."""
-        if not placement.is_allowed():
+    def offer(self, assignment: Assignment) -> None:
+        """Take the steps to this assignment that are possible, if that is the best yet."""
+        if not assignment.is_allowed():
             return
-        value = placement.value()
-        known = placement.moves, round(value, 9)
+        value = assignment.value()
+        known = assignment.moves, round(value, 9)
         if value - self._most_by_terms > self.value - _REAL_GAIN:
             return
-        if self._turned_down[known] == _MOST_TRIES:
+        if self._incomplete[known] == _MOST_TRIES:
             return
-        steps = whole_groups(self._problem, self._order, self._order.executable(placement.steps()))
-        if len(steps) < placement.moves:
-            self._turned_down[known] += 1
+        steps = whole_groups(self._problem, self._order, self._order.executable(assignment.steps()))
+        if len(steps) < assignment.moves:
+            self._incomplete[known] += 1
         value = self._value_of(steps)
         if value < self.value - _REAL_GAIN:
             self.steps, self.value = steps, value
 
-    def _value_of(self, steps: Sequence[Step]) -> float:
+    def _value_of(self, steps: Sequence[SearchStep]) -> float:
         """What the cluster costs after these steps."""
-        self._scratch.go(steps)
-        self._scratch.occupancy.total()
+        self._scratch.apply(steps)
+        self._scratch.totals.recomputed_total()
         value = self._scratch.value()
-        if self._problem.repairs:
-            value += self._problem.still_broken(self._scratch.judge)
+        for violation_term in self._problem.violation_terms:
+            value += violation_term.remaining_cost(self._scratch.checker)
         self._scratch.rewind(0)
-        return value + sum(_change(term, self._problem, steps) for term in self._problem.pod_terms)
-
-
-def _change(term: PodTerm, problem: Problem, steps: Sequence[Step]) -> float:
-    """By how much these steps raise what strategies want of single pods."""
-    change = 0.0
-    template_of = problem.snapshot.pods.template
-    for pod, source, target in steps:
-        template = int(template_of[pod])
-        cost = term.arrival(template, source)
-        change += 0.0 if cost is None else float(cost[target])
-        change -= term.relief(template, source)
-        term.follow(template, source, target)
-    for pod, source, target in reversed(steps):
-        term.follow(int(template_of[pod]), target, source)
-    return change
+        template_of = self._problem.snapshot.pods.template
+        moves = [(int(template_of[pod]), source, target) for pod, source, target in steps]
+        return value + sum(term.change(moves) for term in self._problem.pod_terms)

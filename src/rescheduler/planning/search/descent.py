@@ -1,7 +1,7 @@
 """Descent: the best single move, again and again.
 
-Every move is judged with all earlier ones made, so the moves are in an order in which they can be
-carried out.
+Every move is checked with all earlier ones carried out, so the moves are in an order in which they
+are possible.
 """
 
 from collections.abc import Callable
@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
+from rescheduler.planning.problem.allowances import Allowances
 from rescheduler.planning.problem.problem import Problem
-from rescheduler.planning.search.allowances import Allowances
-from rescheduler.planning.search.arrivals import Arrivals
-from rescheduler.planning.search.occupancy import Occupancy
-from rescheduler.planning.search.steps import Step
-from rescheduler.planning.strategies.constraint_repair import BROKEN
+from rescheduler.planning.problem.remaining_violations import RemainingViolations
+from rescheduler.planning.search.arrival_costs import ArrivalCosts
+from rescheduler.planning.search.node_totals import NodeTotals
+from rescheduler.planning.search.steps import SearchStep
 
 # Pods are looked for on the nodes with most to gain; those further down have less.
 _NODES_LOOKED_AT = 8
@@ -23,181 +23,175 @@ _NODES_LOOKED_AT = 8
 _ABOUT_AS_GOOD = 0.95
 # Of the objective: not worth a search.
 _NOTHING = 1e-4
-# Targets tried for a pod that a rule keeps from the best ones.
+# Targets tried for a pod that a plugin keeps from the best ones.
 _TRIES = 8
 
 
 class Descent:
-    """Makes one move after another, each the best there is at its turn."""
+    """Chooses one move after another, each time the best there is."""
 
     def __init__(self, problem: Problem, out_of_time: Callable[[], bool]) -> None:
         self._problem = problem
         self._out_of_time = out_of_time
-        self._cells = problem.cells
-        self.occupancy = Occupancy(problem.load, problem.objective, problem.movable_on)
-        self._arrivals = Arrivals(problem, self.occupancy)
+        self._groups = problem.groups
+        self.totals = NodeTotals(problem.load, problem.objective, problem.movable_on)
+        self._arrival_costs = ArrivalCosts(problem, self.totals)
         self._allowances = Allowances(problem)
-        self._conflicts = problem.conflicts.copy() if problem.repairs else None
-        self._broken_beyond: Bools = np.zeros(len(problem.cells), bool)
-        if problem.repairs:
-            self._broken_beyond[problem.broken_beyond] = True
-        self._left: Ints = problem.cells.count.copy()
-        self._gain_of_leaving = self._gains(np.arange(len(self._cells)))
-        self._hopeless: Bools = np.zeros(len(self._cells), bool)
-        self._promise = self._best_of_nodes()
-        self.steps: list[Step] = []
+        self._violations = RemainingViolations(problem)
+        self._left: Ints = problem.groups.count.copy()
+        self._gain_of_leaving = self._gains(np.arange(len(self._groups)))
+        self._hopeless: Bools = np.zeros(len(self._groups), bool)
+        self._most_to_gain = self._best_of_nodes()
+        self.steps: list[SearchStep] = []
 
-    def run(self) -> list[Step]:
+    def run(self) -> list[SearchStep]:
         """Moves until nothing is gained any more, the limit is reached or the time is up."""
         while len(self.steps) < self._problem.max_moves and not self._out_of_time():
             found = self._best()
             if found is None:
                 break
-            self._make(*found)
+            self._carry_out(*found)
         return self.steps
 
     def left_something(self) -> bool:
-        """Whether there could be more to gain than single moves have."""
-        if self._conflicts is not None:
-            trouble = self._problem.trouble(self._conflicts, self._cells.template, self._cells.node)
-            if (trouble * (self._left > 0)).any():
-                return True
-        return bool(self.occupancy.total() > _NOTHING)
+        """Whether there may be more to gain than by single moves."""
+        gains = self._violations.on_nodes(self._groups.template, self._groups.node)
+        return bool((gains * (self._left > 0)).any() or self.totals.recomputed_total() > _NOTHING)
 
     # ------------------------------------------------------------ what leaving gains
 
-    def _gains(self, cells: npt.NDArray[np.int64]) -> Floats:
-        """By how much things get better if a pod of each of these cells goes, for its price."""
-        occupancy, load = self.occupancy, self._problem.load
-        nodes, templates = self._cells.node[cells], self._cells.template[cells]
-        then = occupancy.used[:, nodes] - load.demand[:, templates]
-        cost = occupancy.objective.cost(nodes, then, occupancy.movable[nodes] - 1)
-        gains = occupancy.costs[nodes] - cost - self._problem.move_prices[templates]
-        if self._conflicts is not None:
-            gains += self._problem.trouble(self._conflicts, templates, nodes)
-            gains += BROKEN * self._broken_beyond[cells]
+    def _gains(self, groups: npt.NDArray[np.int64]) -> Floats:
+        """What is gained if a pod of each of these groups leaves, less the price of its move."""
+        totals, load = self.totals, self._problem.load
+        nodes, templates = self._groups.node[groups], self._groups.template[groups]
+        then = totals.used[:, nodes] - load.demand[:, templates]
+        cost = totals.objective.cost(nodes, then, totals.movable[nodes] - 1)
+        gains = totals.costs[nodes] - cost - self._problem.move_prices[templates]
+        gains += self._violations.on_nodes(templates, nodes)
+        gains += self._violations.suspected(groups)
         for term in self._problem.pod_terms:
-            gains += term.promise(templates, nodes)
+            gains += term.gain_bounds(templates, nodes)
         return np.asarray(gains)
 
     def _best_of_nodes(self) -> Floats:
         best = np.full(len(self._problem.snapshot.nodes), -np.inf)
-        np.maximum.at(best, self._cells.node, self._gain_of_leaving)
+        np.maximum.at(best, self._groups.node, self._gain_of_leaving)
         return best
 
     def _refresh(self, node: int) -> None:
-        cells = self._cells.of_node(node)
-        self._gain_of_leaving[cells] = self._gains(np.arange(cells.start, cells.stop))
-        self._promise[node] = self._promise_of(node)
+        groups = self._groups.of_node(node)
+        self._gain_of_leaving[groups] = self._gains(np.arange(groups.start, groups.stop))
+        self._most_to_gain[node] = self._most_to_gain_on(node)
 
-    def _promise_of(self, node: int) -> float:
-        cells = self._cells.of_node(node)
-        live = ~self._hopeless[cells] & (self._left[cells] > 0)
-        return float(self._gain_of_leaving[cells][live].max(initial=-np.inf))
+    def _most_to_gain_on(self, node: int) -> float:
+        groups = self._groups.of_node(node)
+        live = ~self._hopeless[groups] & (self._left[groups] > 0)
+        return float(self._gain_of_leaving[groups][live].max(initial=-np.inf))
 
     # ------------------------------------------------------------ finding the best move
 
     def _best(self) -> tuple[int, int] | None:
-        """The cell and the target of the best move, or None if no move gains anything."""
+        """The group and the target of the best move, or None if no move gains anything."""
         while True:
-            cells = self._candidates()
-            if not len(cells):
+            groups = self._candidates()
+            if not len(groups):
                 return None
-            arrival = self._arrivals.least(self._cells.template[cells], self._cells.node[cells])
-            gains = self._gain_of_leaving[cells] - arrival
-            for cell in self._in_order(cells, gains):
-                target = self._verified_target(cell)
+            arrival = self._arrival_costs.least(
+                self._groups.template[groups], self._groups.node[groups]
+            )
+            gains = self._gain_of_leaving[groups] - arrival
+            for group in self._in_order(groups, gains):
+                target = self._verified_target(group)
                 if target is not None:
-                    return cell, target
-                self._give_up(cell)
-            for cell in cells[gains <= 0].tolist():
-                self._give_up(cell)
+                    return group, target
+                self._give_up(group)
+            for group in groups[gains <= 0].tolist():
+                self._give_up(group)
 
     def _candidates(self) -> npt.NDArray[np.int64]:
-        """Cells with pods that could go, on the nodes that promise most."""
-        promising = np.flatnonzero(self._promise > 0)
+        """Groups with pods that could go, on the nodes with most to gain."""
+        promising = np.flatnonzero(self._most_to_gain > 0)
         if len(promising) > _NODES_LOOKED_AT:
-            most = np.argpartition(-self._promise[promising], _NODES_LOOKED_AT - 1)
+            most = np.argpartition(-self._most_to_gain[promising], _NODES_LOOKED_AT - 1)
             promising = promising[most[:_NODES_LOOKED_AT]]
         ranges = [
-            np.arange(*self._cells.of_node(node).indices(len(self._cells)))
+            np.arange(*self._groups.of_node(node).indices(len(self._groups)))
             for node in promising.tolist()
         ]
-        cells = np.concatenate(ranges) if ranges else np.empty(0, np.int64)
-        live = ~self._hopeless[cells] & (self._left[cells] > 0) & (self._gain_of_leaving[cells] > 0)
-        allowed = self._allowances.may_go[self._cells.template[cells]]
-        allowed &= ~self._allowances.used_up[self._cells.node[cells]]
-        for cell in cells[live & ~allowed].tolist():
-            self._give_up(cell)
-            live &= cells != cell
-        return cells[live]
+        groups = np.concatenate(ranges) if ranges else np.empty(0, np.int64)
+        live = (
+            ~self._hopeless[groups] & (self._left[groups] > 0) & (self._gain_of_leaving[groups] > 0)
+        )
+        allowed = self._allowances.may_go[self._groups.template[groups]]
+        allowed &= ~self._allowances.used_up[self._groups.node[groups]]
+        for group in groups[live & ~allowed].tolist():
+            self._give_up(group)
+            live &= groups != group
+        return groups[live]
 
-    def _in_order(self, cells: npt.NDArray[np.int64], gains: Floats) -> list[int]:
-        """Cells that gain, the best first; of those about as good, lower priority goes first."""
+    def _in_order(self, groups: npt.NDArray[np.int64], gains: Floats) -> list[int]:
+        """Groups that gain, the best first; of those about as good, lower priority goes first."""
         gainful = np.flatnonzero(gains > 0)
         if not len(gainful):
             return []
         about_best = gains[gainful] >= _ABOUT_AS_GOOD * gains[gainful].max()
         priority = np.where(
-            about_best, self._problem.priorities[self._cells.template[cells[gainful]]], 0
+            about_best, self._problem.priorities[self._groups.template[groups[gainful]]], 0
         )
         order = np.lexsort((-gains[gainful], priority, ~about_best))
-        return [int(cell) for cell in cells[gainful[order]]]
+        return [int(group) for group in groups[gainful[order]]]
 
-    def _verified_target(self, cell: int) -> int | None:
+    def _verified_target(self, group: int) -> int | None:
         """The best target that takes the pod at every moment of its move."""
-        pod, source = self._pod(cell), int(self._cells.node[cell])
-        template = int(self._cells.template[cell])
-        if self._broken_beyond[cell] and not self._problem.judge.breaks_a_rule(pod):
-            # Another pod that left has mended it.
-            self._broken_beyond[cell] = False
+        pod, source = self._pod(group), int(self._groups.node[group])
+        template = int(self._groups.template[group])
+        if self._violations.clear_suspicion(group, pod):
             self._refresh(source)
-        row = self._arrivals.row(template)
-        gain = float(self._gain_of_leaving[cell])
+        row = self._arrival_costs.row(template)
+        gain = float(self._gain_of_leaving[group])
         for term in self._problem.pod_terms:
-            cost = term.arrival(template, source)
-            row += 0.0 if cost is None else cost
-            promised = term.promise(self._cells.template[[cell]], self._cells.node[[cell]])
-            gain += term.relief(template, source) - float(promised[0])
+            costs = term.arrival_costs(template, source)
+            row += 0.0 if costs is None else costs
+            bounds = term.gain_bounds(self._groups.template[[group]], self._groups.node[[group]])
+            gain += term.gain_of_leaving(template, source) - float(bounds[0])
         row[source] = np.inf
         row[self._allowances.used_up] = np.inf
         for _ in range(_TRIES):
             target = int(row.argmin())
             if gain - row[target] <= 0:
                 return None
-            if self._problem.accepts(self._problem.judge, pod, target):
+            if self._problem.accepts(self._problem.checker, pod, target):
                 return target
             row[target] = np.inf
         return None
 
-    def _pod(self, cell: int) -> int:
-        """The next pod of the cell to go."""
-        taken = int(self._cells.count[cell] - self._left[cell])
-        return int(self._cells.pods[self._cells.first[cell] + taken])
+    def _pod(self, group: int) -> int:
+        """The next pod of the group to go."""
+        taken = int(self._groups.count[group] - self._left[group])
+        return int(self._groups.pods[self._groups.first[group] + taken])
 
-    def _give_up(self, cell: int) -> None:
-        self._hopeless[cell] = True
-        node = int(self._cells.node[cell])
-        self._promise[node] = self._promise_of(node)
+    def _give_up(self, group: int) -> None:
+        self._hopeless[group] = True
+        node = int(self._groups.node[group])
+        self._most_to_gain[node] = self._most_to_gain_on(node)
 
-    # ------------------------------------------------------------ making it
+    # ------------------------------------------------------------ carrying it out
 
-    def _make(self, cell: int, target: int) -> None:
-        pod, source = self._pod(cell), int(self._cells.node[cell])
-        template = int(self._cells.template[cell])
-        self._problem.judge.move(pod, target)
-        self._left[cell] -= 1
-        self._allowances.take(template, 1)
-        self._allowances.touch(source, 1)
-        self._allowances.touch(target, 1)
-        self.steps.append(Step(pod, source, target))
+    def _carry_out(self, group: int, target: int) -> None:
+        pod, source = self._pod(group), int(self._groups.node[group])
+        template = int(self._groups.template[group])
+        self._problem.checker.move(pod, target)
+        self._left[group] -= 1
+        self._allowances.count_move(template, 1)
+        self._allowances.count_on_node(source, 1)
+        self._allowances.count_on_node(target, 1)
+        self.steps.append(SearchStep(pod, source, target))
         for node, count in ((source, -1), (target, 1)):
-            self.occupancy.add(template, node, count)
-            if self._conflicts is not None:
-                self._conflicts.add(template, node, count)
-        self._arrivals.refresh(template, (source, target))
-        touched = {source, target}
+            self.totals.add(template, node, count)
+        self._violations.moved(template, source, target)
+        self._arrival_costs.refresh(template, (source, target))
+        changed = {source, target}
         for term in self._problem.pod_terms:
-            touched |= term.follow(template, source, target)
-        for node in touched:
+            changed |= term.moved(template, source, target)
+        for node in changed:
             self._refresh(node)

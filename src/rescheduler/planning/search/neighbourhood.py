@@ -1,9 +1,9 @@
 """Every move and every swap there is, and what each would change.
 
 A swap changes two nodes, and what it does to one does not depend on the other: a pod of some
-template goes, a pod of some other comes. So for every cell and every template that could come in
-its place one number is kept, and the best swap of a cell is found by adding two rows. After a
-change only the rows of two nodes are made anew. A move is the same with nothing in exchange.
+template goes, a pod of some other comes. So for every group and every template that could come in
+its place one number is kept, and the best swap of a group is found by adding two rows. After a
+change only the rows of two nodes are computed again. A move is the same with nothing in exchange.
 """
 
 from collections.abc import Iterator
@@ -13,16 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
-from rescheduler.planning.search.placement import Placement, Shift
+from rescheduler.planning.search.assignment import Assignment, Shift
 
 _NOBODY = -1
 _ROWS_AT_ONCE = 256
-# Equals are told apart by chance.
+# Chance decides between equals.
 _NOISE = 1e-8
 
 
-class CandidateChange(NamedTuple):
-    """What could be done, and by how much the objective would rise."""
+class Neighbour(NamedTuple):
+    """A change of the assignment, and by how much the objective would rise."""
 
     delta: float
     shifts: tuple[Shift, ...]
@@ -33,22 +33,22 @@ class CandidateChange(NamedTuple):
 
 
 class Neighbourhood:
-    """The changes that can be made to a placement, kept up to date as it changes."""
+    """The changes that an assignment allows, kept up to date as it changes."""
 
-    def __init__(self, placement: Placement) -> None:
-        self._placement = placement
-        self._problem = placement.problem
-        templates = np.unique(self._problem.cells.template)
+    def __init__(self, assignment: Assignment) -> None:
+        self._assignment = assignment
+        self._problem = assignment.problem
+        templates = np.unique(self._problem.groups.template)
         self._templates: Ints = templates
         self._number: Ints = np.full(len(self._problem.snapshot.templates), -1, np.int32)
         self._number[templates] = np.arange(len(templates))
         self._demand: Floats = self._problem.load.demand[:, templates]
         self._prices: Floats = self._problem.move_prices[templates]
-        conflicts = placement.conflicts
+        conflicts = assignment.conflicts
         self._conflict_row = conflicts.row_of[templates]
-        self._refused = self._problem.never(templates)
-        count, nodes = len(templates), len(placement.now)
-        # Cells come and go; a row is reserved for each that exists.
+        self._refused = self._problem.pods.refused_masks(templates)
+        count, nodes = len(templates), len(assignment.now)
+        # Groups come and go; a row is reserved for each that exists.
         self._row_of: dict[tuple[int, int], int] = {}
         self._rows_of_template: list[list[int]] = [[] for _ in range(count)]
         self._rows_of_node: list[list[int]] = [[] for _ in range(nodes)]
@@ -80,10 +80,10 @@ class Neighbourhood:
         self._forbidden[node].discard(int(self._number[template]))
 
     def rebuild(self, price_factor: float, nudge: float) -> None:
-        """Look at everything anew, with this price for moves and this weight for guidance."""
+        """Compute everything again, with this price for moves and this weight for guidance."""
         self._factor, self._nudge = price_factor, nudge
         for node in range(len(self._rows_of_node)):
-            self._list_cells(node)
+            self._list_groups(node)
         for node in range(len(self._rows_of_node)):
             self._look_at(node)
         for number in range(len(self._templates)):
@@ -96,35 +96,35 @@ class Neighbourhood:
 
     def refresh(self, nodes: tuple[int, ...]) -> None:
         """Pods came to these nodes or left them."""
-        touched: set[int] = set()
+        changed: set[int] = set()
         for node in nodes:
-            touched.update(self._list_cells(node))
+            changed.update(self._list_groups(node))
             self._look_at(node)
         for node in nodes:
             self._follow_arrivals(node)
-            touched.update(int(self._row_template[row]) for row in self._rows_of_node[node])
-        for number in touched:
+            changed.update(int(self._row_template[row]) for row in self._rows_of_node[node])
+        for number in changed:
             self._rank(number)
         rows = {row for node in nodes for row in self._rows_of_node[node]}
-        for number in touched:
+        for number in changed:
             rows.update(self._follow_trades(number))
         if rows:
             self._pair(sorted(rows))
 
-    # ------------------------------------------------------------ which cells there are
+    # ------------------------------------------------------------ which groups there are
 
-    def _list_cells(self, node: int) -> set[int]:
-        """Give rows to new cells of the node and take those of gone ones; whose they are."""
-        now = self._placement.now[node]
+    def _list_groups(self, node: int) -> set[int]:
+        """Give rows to new groups of the node and take those of gone ones; whose they are."""
+        now = self._assignment.now[node]
         gone = [
             row
             for row in self._rows_of_node[node]
             if int(self._templates[self._row_template[row]]) not in now
         ]
-        touched = set()
+        changed = set()
         for row in gone:
             number = int(self._row_template[row])
-            touched.add(number)
+            changed.add(number)
             self._rows_of_node[node].remove(row)
             self._rows_of_template[number].remove(row)
             del self._row_of[number, node]
@@ -135,16 +135,16 @@ class Neighbourhood:
         for template in now:
             number = int(self._number[template])
             if (number, node) not in self._row_of:
-                touched.add(number)
+                changed.add(number)
                 row = self._new_row(number, node)
                 self._rows_of_node[node].append(row)
                 self._rows_of_template[number].append(row)
                 self._row_of[number, node] = row
-        return touched
+        return changed
 
     def _new_row(self, number: int, node: int) -> int:
         if not self._unused:
-            first, more = len(self._leave), max(64, len(self._placement))
+            first, more = len(self._leave), max(64, len(self._assignment))
             self._unused = list(range(first + more - 1, first - 1, -1))
             columns = self._trade.shape[1]
             self._trade = np.concatenate([self._trade, np.full((more, columns), np.inf)])
@@ -162,11 +162,11 @@ class Neighbourhood:
 
     def _look_at(self, node: int) -> None:
         """What any pod's coming, going or taking another's place would change on the node."""
-        occupancy = self._placement.occupancy
+        totals = self._assignment.totals
         rows = self._rows_of_node[node]
         numbers = self._row_template[rows]
         coming, going = len(self._templates), len(rows)
-        used = occupancy.used[:, node]
+        used = totals.used[:, node]
         without = used[:, None] - self._demand[:, numbers]
         traded = without[:, :, None] + self._demand[:, None, :]
         # All what-ifs at once: as it is, one more, one less, one for another.
@@ -174,11 +174,11 @@ class Neighbourhood:
             [used[:, None], used[:, None] + self._demand, without, traded.reshape(len(used), -1)],
             axis=1,
         )
-        movable = np.full(then.shape[1], occupancy.movable[node], np.int32)
+        movable = np.full(then.shape[1], totals.movable[node], np.int32)
         movable[1 : 1 + coming] += 1
         movable[1 + coming : 1 + coming + going] -= 1
         costs = self._costs(node, then, movable)
-        avoided = occupancy.objective.avoids(np.array([node]), then)
+        avoided = totals.objective.avoids(np.array([node]), then)
         costs -= costs[0]
         if avoided is not None:
             staying = costs[1 + coming : 1 + coming + going].copy()
@@ -195,7 +195,7 @@ class Neighbourhood:
             self._trade[rows] = trade
 
     def _costs(self, node: int, used: Floats, movable: Ints) -> Floats:
-        objective = self._placement.occupancy.objective
+        objective = self._assignment.totals.objective
         here = np.array([node])
         costs = objective.cost(here, used, movable)
         if self._nudge:
@@ -203,33 +203,33 @@ class Neighbourhood:
         return costs
 
     def _cannot_come(self, node: int) -> Bools:
-        placement = self._placement
-        refused = (self._demand > placement.occupancy.free[:, node][:, None]).any(axis=0)
+        assignment = self._assignment
+        refused = (self._demand > assignment.totals.free[:, node][:, None]).any(axis=0)
         refused |= self._refused[:, node]
-        refused |= placement.conflicts.counts[self._conflict_row, node] > 0
+        refused |= assignment.conflicts.counts[self._conflict_row, node] > 0
         return np.asarray(refused)
 
     def _cannot_replace(self, node: int, numbers: Ints, without: Floats) -> Bools:
-        placement = self._placement
+        assignment = self._assignment
         allocatable = self._problem.load.allocatable[:, node][:, None]
         room = np.maximum(allocatable - without, 0.0)[:, :, None]
         refused = (self._demand[:, None, :] > room).any(axis=0)
         refused |= self._refused[:, node]
-        conflicts = placement.conflicts.counts[:, node]
+        conflicts = assignment.conflicts.counts[:, node]
         for index, number in enumerate(numbers.tolist()):
-            left = placement.conflicts.without(int(self._templates[number]), conflicts)
+            left = assignment.conflicts.without(int(self._templates[number]), conflicts)
             refused[index] |= left[self._conflict_row] > 0
             refused[index, number] = True
         return np.asarray(refused)
 
     def _paid_for_coming(self, node: int) -> Floats:
         """What each template pays for coming; nothing where a twin has left."""
-        allowances = self._placement.allowances
+        allowances = self._assignment.allowances
         paid = self._prices * self._factor
         paid[~allowances.may_go[self._templates]] = np.inf
         if allowances.used_up[node]:
             paid[:] = np.inf
-        start, now = self._placement.start[node], self._placement.now[node]
+        start, now = self._assignment.start[node], self._assignment.now[node]
         for template, count in start.items():
             if now.get(template, 0) < count:
                 paid[self._number[template]] = 0.0
@@ -239,16 +239,17 @@ class Neighbourhood:
 
     def _saved_by_going(self, node: int, numbers: Ints) -> Floats:
         """What a pod's going is worth by itself: a move less, or a broken rule."""
-        placement = self._placement
+        assignment = self._assignment
         templates = self._templates[numbers]
-        start, now = placement.start[node], placement.now[node]
-        surplus = np.array([now[each] > start.get(each, 0) for each in templates.tolist()], bool)
+        start, now = assignment.start[node], assignment.now[node]
+        surplus = np.array(
+            [now[template] > start.get(template, 0) for template in templates.tolist()], bool
+        )
         saved = np.where(surplus, self._prices[numbers] * self._factor, 0.0)
-        if placement.allowances.used_up[node]:
+        if assignment.allowances.used_up[node]:
             saved[~surplus] = -np.inf
-        if self._problem.repairs:
-            saved = saved + placement.relief(templates, np.full(len(templates), node, np.int32))
-        return saved
+        here = np.full(len(templates), node, np.int32)
+        return np.asarray(saved + assignment.gains_of_leaving(templates, here))
 
     # ------------------------------------------------------------ what goes with what
 
@@ -309,7 +310,7 @@ class Neighbourhood:
 
     # ------------------------------------------------------------ what could be done
 
-    def best(self, most: int, random: np.random.Generator) -> Iterator[CandidateChange]:
+    def best(self, most: int, random: np.random.Generator) -> Iterator[Neighbour]:
         """The best changes of different pods, the very best first."""
         with np.errstate(invalid="ignore"):
             moves = self._leave + self._come_best[self._row_template]
@@ -325,7 +326,7 @@ class Neighbourhood:
                 if change.shifts:
                     yield change
 
-    def _change(self, row: int, delta: float, is_swap: bool) -> CandidateChange:
+    def _change(self, row: int, delta: float, is_swap: bool) -> Neighbour:
         number, node = int(self._row_template[row]), int(self._row_node[row])
         template = int(self._templates[number])
         if not is_swap:
@@ -333,18 +334,18 @@ class Neighbourhood:
         partner = int(self._partner[row])
         other = int(self._trade_row[partner, number])
         if self._row_node[other] == node:
-            rows = [each for each in self._rows_of_template[partner] if each != other]
-            other = min(rows, key=lambda each: float(self._trade[each, number]))
+            rows = [row for row in self._rows_of_template[partner] if row != other]
+            other = min(rows, key=lambda row: float(self._trade[row, number]))
         there = int(self._row_node[other])
         neither_first = np.isinf(self._come[number, there]) and np.isinf(self._come[partner, node])
         if self.direct_swaps_only and neither_first:
-            return CandidateChange(delta, ())
-        return CandidateChange(
+            return Neighbour(delta, ())
+        return Neighbour(
             delta,
             (Shift(template, node, there), Shift(int(self._templates[partner]), there, node)),
         )
 
-    def _move(self, row: int, number: int, node: int, delta: float) -> CandidateChange:
+    def _move(self, row: int, number: int, node: int, delta: float) -> Neighbour:
         template, target = int(self._templates[number]), int(self._come_node[number])
         if target == node:
             others = self._come[number].copy()
@@ -352,5 +353,5 @@ class Neighbourhood:
             target = int(others.argmin())
             delta = float(self._leave[row] + others[target])
             if not np.isfinite(delta):
-                return CandidateChange(delta, ())
-        return CandidateChange(delta, (Shift(template, node, target),))
+                return Neighbour(delta, ())
+        return Neighbour(delta, (Shift(template, node, target),))

@@ -7,26 +7,28 @@ import numpy as np
 
 from rescheduler.labels import POD_GROUPS
 from rescheduler.planning.problem.problem import Problem
-from rescheduler.planning.search.ordering import Order
-from rescheduler.planning.search.steps import Step
+from rescheduler.planning.search.ordering import MoveOrdering
+from rescheduler.planning.search.steps import SearchStep
 
-Group = tuple[str, str]
+PodGroupKey = tuple[str, str]
 """A namespace and the name of a group in it."""
 
 
-def whole_groups(problem: Problem, order: Order, steps: Sequence[Step]) -> list[Step]:
-    """The steps that can be made without moving only a part of some group."""
+def whole_groups(
+    problem: Problem, order: MoveOrdering, steps: Sequence[SearchStep]
+) -> list[SearchStep]:
+    """The steps that are possible without moving only a part of some group."""
     groups = _groups(problem)
     if not groups:
         return list(steps)
     kept = order.executable(steps)
-    while broken := _torn_apart(problem, groups, steps, kept):
+    while broken := _split_groups(problem, groups, steps, kept):
         steps = [step for step in kept if groups.get(step.pod) not in broken]
         kept = order.executable(steps)
     return kept
 
 
-def _groups(problem: Problem) -> dict[int, Group]:
+def _groups(problem: Problem) -> dict[int, PodGroupKey]:
     """The group of each pod that is in one."""
     of_template = {
         number: (template.namespace, template.labels[key])
@@ -41,16 +43,19 @@ def _groups(problem: Problem) -> dict[int, Group]:
     return {pod: of_template[int(pods.template[pod])] for pod in members.tolist()}
 
 
-def _torn_apart(
-    problem: Problem, groups: dict[int, Group], wanted: Sequence[Step], kept: Sequence[Step]
-) -> set[Group]:
+def _split_groups(
+    problem: Problem,
+    groups: dict[int, PodGroupKey],
+    wanted: Sequence[SearchStep],
+    kept: Sequence[SearchStep],
+) -> set[PodGroupKey]:
     """Groups of which some pod moves while another that should move as well does not."""
     moving = {step.pod for step in kept}
-    staying: defaultdict[Group, int] = defaultdict(int)
+    staying: defaultdict[PodGroupKey, int] = defaultdict(int)
     for step in wanted:
         if step.pod not in moving and step.pod in groups:
             staying[groups[step.pod]] += 1
-    leaving = problem.must_be_left
+    leaving = problem.nodes_to_empty
     for pod, group in groups.items():
         if pod not in moving and leaving[problem.snapshot.pods.node[pod]]:
             staying[group] += 1

@@ -4,7 +4,7 @@ import numpy as np
 
 from rescheduler.model.snapshot import Floats
 
-_ROUNDS = 400
+_ITERATIONS = 400
 # Of the price of room for everything: resources that are not scarce still have to fit.
 _LEAST_SHARE = 0.05
 
@@ -22,13 +22,13 @@ def shadow_prices(room: Floats, prices: Floats, demand: Floats) -> Floats:
     everything = float(prices.sum())
     dual = wanted * everything / max(len(room), 1)
     best, best_value = dual, -np.inf
-    for turn in range(_ROUNDS):
+    for iteration in range(_ITERATIONS):
         profit = dual @ share - prices
         bought = profit > 0
         value = float(dual @ wanted - profit[bought].sum())
         if value > best_value:
             best, best_value = dual, value
         slope = wanted - share[:, bought].sum(axis=1)
-        dual = np.maximum(dual + everything * slope / (1 + turn), 0.0)
+        dual = np.maximum(dual + everything * slope / (1 + iteration), 0.0)
     best = np.maximum(best, _LEAST_SHARE * everything * wanted / len(room))
     return np.asarray(np.divide(best, total, out=np.zeros_like(best), where=total > 0))

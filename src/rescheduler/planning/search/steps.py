@@ -1,9 +1,9 @@
-"""What searches hand out."""
+"""What searches return."""
 
 from typing import NamedTuple
 
 
-class Step(NamedTuple):
+class SearchStep(NamedTuple):
     """A pod goes to a node."""
 
     pod: int

@@ -1,7 +1,7 @@
-"""The bank: pods that have no node at the moment, and how they come by one.
+"""Pods that have no node at the moment, and how they get one.
 
-A pod goes where it fits best. Where it fits nowhere, another may make room for it and goes into
-the bank in turn.
+A pod goes where it fits best. Where it fits nowhere, another may make room for it and is then
+unplaced itself (an ejection chain).
 """
 
 from bisect import insort
@@ -12,26 +12,26 @@ import numpy as np
 import numpy.typing as npt
 
 from rescheduler.model.snapshot import NO_NODE, Bools, Floats
-from rescheduler.planning.search.placement import Placement, Shift
+from rescheduler.planning.search.assignment import Assignment, Shift
 
 # Candidates for making room that are looked at more closely: can they go elsewhere at once?
 _LOOKED_AT = 6
-# How much chance has a say in where a pod goes.
-_WHIM = 0.5
+# How much chance decides where a pod goes.
+_NOISE = 0.5
 
 
 class UnplacedPods:
-    """Pods of a placement that are nowhere."""
+    """Pods of an assignment that are on no node."""
 
     def __init__(
         self,
-        placement: Placement,
+        assignment: Assignment,
         size: Floats,
         available: Callable[[], Bools],
         random: np.random.Generator,
     ) -> None:
-        self._placement = placement
-        self._problem = placement.problem
+        self._assignment = assignment
+        self._problem = assignment.problem
         self._size = size
         self._available = available
         self._random = random
@@ -46,7 +46,7 @@ class UnplacedPods:
 
     def empty(self, node: int) -> None:
         """Take all pods off a node."""
-        for template, count in list(self._placement.now[node].items()):
+        for template, count in list(self._assignment.now[node].items()):
             for _ in range(count):
                 self._eject(template, node)
 
@@ -55,12 +55,12 @@ class UnplacedPods:
         return max(self._pods, key=self._size.__getitem__)
 
     def _eject(self, template: int, node: int) -> None:
-        self._placement.shift(Shift(template, node, NO_NODE))
+        self._assignment.shift(Shift(template, node, NO_NODE))
         self._pods[template] += 1
 
     def insert(self, template: int, node: int) -> bool:
-        """Put a pod onto a node, unless a rule forbids it."""
-        if not self._placement.accepts([Shift(template, NO_NODE, node)]):
+        """Put a pod onto a node, unless a plugin refuses it."""
+        if not self._assignment.try_shifts([Shift(template, NO_NODE, node)]):
             return False
         self._pods[template] -= 1
         if not self._pods[template]:
@@ -68,7 +68,7 @@ class UnplacedPods:
         return True
 
     def place_all(self, tries: int) -> bool:
-        """Whether all found a place, with so many others making room."""
+        """Whether all found a node, with so many others making room."""
         waiting = sorted(self._pods.elements(), key=self._size.__getitem__)
         while waiting:
             template = waiting.pop()
@@ -84,25 +84,23 @@ class UnplacedPods:
 
     def place_what_fits(self) -> None:
         """Put those onto nodes that fit somewhere, the largest first."""
-        for template in sorted(self._pods.elements(), key=lambda each: -self._size[each]):
+        for template in sorted(self._pods.elements(), key=lambda template: -self._size[template]):
             self._place(template)
 
     def fitting(self, template: int, among: Bools) -> npt.NDArray[np.int64]:
         """Nodes of these that would take a pod of the template as they are."""
-        placement = self._placement
-        occupancy = placement.occupancy
-        fits = among & ~self._problem.never(np.array([template]))[0]
-        for amount, free in zip(
-            self._problem.load.demand[:, template], occupancy.free, strict=True
-        ):
+        assignment = self._assignment
+        totals = assignment.totals
+        fits = among & ~self._problem.pods.refused_masks(np.array([template]))[0]
+        for amount, free in zip(self._problem.load.demand[:, template], totals.free, strict=True):
             if amount > 0:
                 fits &= free >= amount
-        row = placement.conflicts.row_of[template]
-        fits &= placement.conflicts.counts[row] == 0
-        if self._placement.judge.beyond_nodes[template]:
-            closed = self._placement.judge.closed(template)
-            if closed is not None:
-                fits &= ~closed
+        row = assignment.conflicts.row_of[template]
+        fits &= assignment.conflicts.counts[row] == 0
+        if self._assignment.checker.depends_beyond_node[template]:
+            refused = self._assignment.checker.refused_regardless_of_room(template)
+            if refused is not None:
+                fits &= ~refused
         return np.flatnonzero(fits)
 
     def _place(self, template: int) -> bool:
@@ -110,32 +108,32 @@ class UnplacedPods:
         nodes = self.fitting(template, self._available())
         if not len(nodes):
             return False
-        vacant = self._placement.vacant.get(template)
+        vacant = self._assignment.vacant.get(template)
         if vacant:
             at_home = np.isin(nodes, list(vacant))
             nodes = nodes[at_home] if at_home.any() else nodes
         left = self._left_over(nodes, template)
-        left *= 1.0 + _WHIM * self._random.random(len(left))
+        left *= 1.0 + _NOISE * self._random.random(len(left))
         return self.insert(template, int(nodes[left.argmin()]))
 
     def _left_over(self, nodes: npt.NDArray[np.int64], template: int) -> Floats:
         """How unevenly the resources that stay free are left on each node: less is better."""
         load = self._problem.load
-        free = self._placement.occupancy.free[:, nodes] - load.demand[:, template][:, None]
+        free = self._assignment.totals.free[:, nodes] - load.demand[:, template][:, None]
         share = free[:2] / load.capacity[:2, nodes]
         return np.asarray(share.sum(axis=0) + 2 * np.abs(share[0] - share[1]))
 
     def _make_room(self, template: int) -> int | None:
-        """Put a pod of the bank in the place of another; which one is in the bank now?
+        """Replace another pod by an unplaced one; returns the template of the other.
 
-        Best of one that can go elsewhere at once; otherwise only of a smaller one, so that the bank
-        shrinks in any case.
+        Best of one that can go elsewhere at once; otherwise only of a smaller one, so that less is
+        unplaced in any case.
         """
-        cells = self._replaceable(template)
-        if not len(cells):
+        groups = self._replaceable(template)
+        if not len(groups):
             return None
-        nodes, templates = self._placement.nodes[cells], self._placement.templates[cells]
-        size = self._size[templates] * (1.0 + 0.1 * self._random.random(len(cells)))
+        nodes, templates = self._assignment.nodes[groups], self._assignment.templates[groups]
+        size = self._size[templates] * (1.0 + 0.1 * self._random.random(len(groups)))
         order = np.argsort(size)
         smallest = order[:_LOOKED_AT]
         by_chance = self._random.permutation(order[_LOOKED_AT:])[:_LOOKED_AT]
@@ -152,25 +150,25 @@ class UnplacedPods:
         return None
 
     def _replaceable(self, template: int) -> npt.NDArray[np.int64]:
-        """Cells on open nodes of which one pod less would be room enough."""
-        placement, demand = self._placement, self._problem.load.demand
-        free, nodes, templates = placement.occupancy.free, placement.nodes, placement.templates
+        """Groups on open nodes of which one pod less would be room enough."""
+        assignment, demand = self._assignment, self._problem.load.demand
+        free, nodes, templates = assignment.totals.free, assignment.nodes, assignment.templates
         good = self._available()[nodes] & (templates != template)
-        good &= ~self._problem.never(np.array([template]))[0][nodes]
+        good &= ~self._problem.pods.refused_masks(np.array([template]))[0][nodes]
         for row, amount in enumerate(demand[:, template]):
             if amount > 0:
                 good &= free[row][nodes] + demand[row][templates] >= amount
-        conflicts = placement.conflicts
+        conflicts = assignment.conflicts
         good &= conflicts.counts[conflicts.row_of[template]][nodes] == 0
         return np.flatnonzero(good)
 
     def _trade(self, template: int, other: int, node: int) -> bool:
-        """Put a pod in the place of another, unless a rule forbids it."""
-        length = len(self._placement.journal)
+        """Replace a pod by another, unless a plugin refuses it."""
+        length = len(self._assignment.journal)
         self._eject(other, node)
         if self.insert(template, node):
             return True
-        self._placement.rewind(length)
+        self._assignment.rewind(length)
         self._pods[other] -= 1
         if not self._pods[other]:
             del self._pods[other]

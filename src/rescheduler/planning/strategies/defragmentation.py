@@ -22,7 +22,8 @@ class Defragmentation(Strategy):
     """The fragments of each node, in shapes."""
 
     name = "Defragmentation"
-    is_rough = True
+    shapes_load = True
+    needs_combined_moves = True
     move_price = 1e-3
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
@@ -56,7 +57,7 @@ class Defragmentation(Strategy):
             for row, amount in self._parts
         ]
 
-    def pressed(self, used: Floats, movable: Ints) -> Bools:
+    def nodes_to_relieve(self, used: Floats, movable: Ints) -> Bools:
         if self._is_hopeless:
             return np.zeros(used.shape[1], bool)
         fragments = self.cost(slice(None), used, movable)
@@ -68,5 +69,5 @@ class Defragmentation(Strategy):
         fitting = int(np.minimum.reduce(self._shares(everyone, used))[node] + _ROUNDING)
         return f"room for {fitting} of the shape and {fragment:.2f} of one that is of no use"
 
-    def at_rest(self, used: Floats) -> str:
+    def idle_reason(self, used: Floats) -> str:
         return "no free capacity is too small for the shape"

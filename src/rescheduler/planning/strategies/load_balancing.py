@@ -18,7 +18,8 @@ class LoadBalancing(Strategy):
     """The squared distance of each node's load from the mean of its pool."""
 
     name = "LoadBalancing"
-    is_about_load = True
+    shapes_load = True
+    acts_on_overload = True
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
         super().__init__(load, policy)
@@ -31,7 +32,7 @@ class LoadBalancing(Strategy):
         self._pool = self._pools(policy.load_balancing.node_pool_label)
         self._mean = np.zeros(len(self._balanced))
         self._weight = np.zeros(len(self._balanced))
-        self.follow(load.used)
+        self.update(load.used)
         self._weight = self._uneven(load.used).astype(np.float64)
 
     def _pools(self, label: str) -> Ints:
@@ -51,13 +52,13 @@ class LoadBalancing(Strategy):
             uneven |= members & (np.ptp(loads[members]) > self._threshold)
         return uneven
 
-    def follow(self, used: Floats) -> None:
+    def update(self, used: Floats) -> None:
         loads = self._load(slice(None), used)
         for pool in np.unique(self._pool[self._balanced]):
             members = self._balanced & (self._pool == pool)
             self._mean[members] = loads[members].mean()
 
-    def pressed(self, used: Floats, movable: Ints) -> Bools:
+    def nodes_to_relieve(self, used: Floats, movable: Ints) -> Bools:
         loads = self._load(slice(None), used)
         return np.asarray(self._uneven(used) & (loads > self._mean))
 
@@ -69,7 +70,7 @@ class LoadBalancing(Strategy):
         load = float(self._load(slice(None), used)[node])
         return f"load {load:.1%}, the mean is {self._mean[node]:.1%}"
 
-    def at_rest(self, used: Floats) -> str:
+    def idle_reason(self, used: Floats) -> str:
         loads = self._load(slice(None), used)[self._balanced]
         if not len(loads):
             return "no node is open to users' pods"

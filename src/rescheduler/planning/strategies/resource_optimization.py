@@ -9,6 +9,7 @@ import numpy as np
 from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.node_load import CPU_ROW, MEMORY_ROW, NodeLoad
 from rescheduler.planning.strategies.strategy import Rows, Strategy
+from rescheduler.planning.strategies.urgency import Urgency
 from rescheduler.settings import Policy
 
 # Overload comes before balance: a point of it outweighs any imbalance that two nodes can have.
@@ -19,7 +20,8 @@ class ResourceOptimization(Strategy):
     """The overload of each node, the worst the more so."""
 
     name = "ResourceOptimization"
-    is_about_load = True
+    urgency = Urgency.AT_RISK
+    acts_on_overload = True
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
         super().__init__(load, policy)
@@ -30,7 +32,7 @@ class ResourceOptimization(Strategy):
         cpu, memory = self._capacities
         return used[CPU_ROW] / cpu[rows], used[MEMORY_ROW] / memory[rows]
 
-    def pressed(self, used: Floats, movable: Ints) -> Bools:
+    def nodes_to_relieve(self, used: Floats, movable: Ints) -> Bools:
         return self.avoids(slice(None), used)
 
     def cost(self, rows: Rows, used: Floats, movable: Ints) -> Floats:
@@ -51,6 +53,6 @@ class ResourceOptimization(Strategy):
             return f"CPU {cpu:.1%}, the threshold is {cpu_threshold:.1%}"
         return f"memory {memory:.1%}, the threshold is {memory_threshold:.1%}"
 
-    def at_rest(self, used: Floats) -> str:
+    def idle_reason(self, used: Floats) -> str:
         cpu, memory = self._thresholds
         return f"no node is above {cpu:.0%} of its CPU or {memory:.0%} of its memory"

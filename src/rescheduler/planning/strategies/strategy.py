@@ -1,16 +1,34 @@
 """What a strategy is: something wanted, as a cost that goes down as it comes true."""
 
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.node_load import NodeLoad
+from rescheduler.planning.strategies.pod_term import PodTerm
+from rescheduler.planning.strategies.strategy_context import StrategyContext
+from rescheduler.planning.strategies.urgency import Urgency
+from rescheduler.planning.strategies.violation_term import ViolationTerm
 from rescheduler.settings import Policy
 
 Rows = npt.NDArray[np.signedinteger[Any]] | slice
 """Which nodes: their numbers, of any shape, or all of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodePrices:
+    """What is saved when a node is emptied."""
+
+    prices: Floats
+    """The price of each node, in the unit of costs."""
+    kept_in_use: Bools
+    """Nodes that are paid for, whatever is moved."""
+    move_price: float
+    """What an ordinary move costs, in the same unit."""
 
 
 class Strategy:
@@ -25,12 +43,19 @@ class Strategy:
     """
 
     name = ""
+    urgency: ClassVar[Urgency] = Urgency.IMPROVEMENT
+    requires: ClassVar[tuple[type["Strategy"], ...]] = ()
+    """Strategies that are enabled along with this one."""
     move_price = 1e-5
     """What an ordinary move must gain at least."""
-    is_rough = False
+    needs_combined_moves = False
     """Whether several moves together may gain what none of them gains alone."""
-    is_about_load = False
-    """Whether it waits until a node has been pressed for `consecutiveRounds` rounds."""
+    shapes_load = False
+    """Whether it has an opinion on the load of every node. If no strategy has, targets that are
+    equally good are filled evenly."""
+    acts_on_overload = False
+    """Whether the nodes that it relieves are overloaded. It then waits until one of them has been
+    so for `consecutiveRounds` rounds."""
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
         self.load = load
@@ -38,6 +63,23 @@ class Strategy:
 
     start_movable: Ints
     """How many movable pods each node holds at the start; set before anything is asked."""
+
+    # ------------------------------------------------------------ what the policy says of it
+
+    @classmethod
+    def cordons_nodes(cls, policy: Policy) -> bool:
+        """Whether nodes with the maintenance label are cordoned while it is enabled."""
+        return False
+
+    @classmethod
+    def states_move_price(cls, policy: Policy) -> bool:
+        """Whether the policy says what a move costs; else moves that disrupt more cost more.
+
+        Asked even if the strategy is not enabled.
+        """
+        return False
+
+    # ------------------------------------------------------------ what it wants of nodes
 
     def cost(self, rows: Rows, used: Floats, movable: Ints) -> Floats:
         """What it costs that these nodes hold so much, and so many pods that could move."""
@@ -47,24 +89,60 @@ class Strategy:
         """A nudge for searches where `cost` is flat: lower is nearer to something gained."""
         return None
 
-    def pressed(self, used: Floats, movable: Ints) -> Bools:
+    def nodes_to_relieve(self, used: Floats, movable: Ints) -> Bools:
         """Nodes that pods should leave, given what every node holds.
 
-        If there are none at the start, the strategy rests and has no say in the plan.
+        If there are none at the start, and no term about pods has anything to gain, the strategy
+        is idle and has no say in the plan.
         """
         return np.zeros(used.shape[1], bool)
 
-    def avoids(self, rows: Rows, used: Floats) -> Bools | None:
-        """Nodes that no pod should come to if that made them hold so much; None: none."""
+    def nodes_to_empty(self) -> Bools | None:
+        """Nodes that every movable pod must leave; None: none. Asked even if it is idle."""
         return None
 
-    def follow(self, used: Floats) -> None:
-        """Look at all nodes anew: what is wanted may depend on how things are now."""
+    def avoids(self, rows: Rows, used: Floats) -> Bools | None:
+        """Nodes that no pod should come to if they then held so much; None: none.
+
+        Asked even if the strategy is idle.
+        """
+        return None
+
+    def node_prices(self) -> NodePrices | None:
+        """What emptying nodes saves. The planner then also looks for whole nodes to empty."""
+        return None
+
+    # ------------------------------------------------------------ what it wants of pods
+
+    def pod_terms(self, context: StrategyContext) -> Iterable[PodTerm]:
+        """What it wants of single pods and of workloads, apart from what nodes hold."""
+        return ()
+
+    def violation_terms(self, context: StrategyContext) -> Iterable[ViolationTerm]:
+        """Rules that pods break where they are, and what that costs."""
+        return ()
+
+    # ------------------------------------------------------------ as the plan goes on
+
+    def prepare(self, context: StrategyContext) -> None:
+        """Called once before the search, if the strategy takes part in the plan."""
+
+    def update(self, used: Floats) -> None:
+        """Look at all nodes again: what is wanted may depend on how things are now."""
+
+    def is_worth_it(self, movable: Ints, moves: int) -> bool:
+        """Whether a plan is worth its moves that leaves nodes with so many movable pods.
+
+        If not, the cluster is planned for again without this strategy.
+        """
+        return True
+
+    # ------------------------------------------------------------ why
 
     def reason(self, node: int, used: Floats) -> str:
         """Why a pod should leave this node, with the numbers: "<node> has <reason>"."""
         return f"something that {self.name} does not want"
 
-    def at_rest(self, used: Floats) -> str:
+    def idle_reason(self, used: Floats) -> str:
         """Why nothing is wanted, with the numbers."""
         return f"{self.name} found nothing to do"

@@ -7,13 +7,12 @@ database keeps its volumes in zones; a few pods must stay where they are.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.resources import files
 from random import Random
 
-from rescheduler.files.policy_file import read_policy
 from rescheduler.labels import MAINTENANCE, POD_TEMPLATE_HASH
 from rescheduler.planning.feasibility.volume_claims import ZONE
-from rescheduler.settings import Policy
+from rescheduler.planning.strategies import requested_strategies
+from rescheduler.settings import Policy, Seconds
 from rescheduler.simulation.cluster.json_objects import Json
 from rescheduler.simulation.scenario import running_objects as running
 from rescheduler.simulation.scenario.object_builders import (
@@ -164,9 +163,15 @@ def example_cluster(seed: int = 0) -> list[Json]:
 
 
 def example_policy() -> Policy:
-    """The policy for the example cluster, from the file next to this one."""
-    file = files(__package__) / "example_policy.yaml"
-    return read_policy(file.name, file.read_bytes())
+    """The policy for the example cluster: the defaults, and its node under maintenance is drained.
+
+    A simulated day has many rounds, so there are fewer than by default, and each is quicker.
+    """
+    return Policy(
+        rescheduling_interval_seconds=Seconds(300),
+        planning_timeout_seconds=Seconds(0.1),
+        enabled_strategies=(*requested_strategies(), *Policy().enabled_strategies),
+    )
 
 
 class _ClusterBuilder:

@@ -13,8 +13,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from rescheduler.files.conversion import converted
+from rescheduler.files.invalid_value import BadValue, InvalidValue
 from rescheduler.files.object_checks import problem_with
-from rescheduler.files.problems import InvalidValue, problem_of
 from rescheduler.model.objects import (
     BudgetSpec,
     DeploymentStrategy,
@@ -123,9 +124,9 @@ def simulation_problem(value: Json) -> InvalidValue | None:
     """The first reason for which an object cannot be simulated, if there is one."""
     kind = value["kind"]
     try:
-        checked = msgspec.convert(value, TYPES.get(kind, CheckedObject))
-    except msgspec.ValidationError as error:
-        return problem_of(error, value)
+        checked = converted(value, TYPES.get(kind, CheckedObject))
+    except BadValue as error:
+        return error.problem
     return next(_problems(value, kind, checked), None)
 
 
@@ -169,9 +170,9 @@ def _template_problems(
     labels = template.metadata.labels
     pod = {"metadata": {"name": "pod", "labels": labels}, "spec": template.spec}
     try:
-        problem = problem_with(msgspec.convert(pod, Pod))
-    except msgspec.ValidationError as error:
-        problem = problem_of(error, pod)
+        problem = problem_with(converted(pod, Pod))
+    except BadValue as error:
+        problem = error.problem
     if problem is not None:
         yield InvalidValue(f"spec.template.{problem.path}", problem.what, problem.value)
     selector = value["spec"].get("selector")

@@ -10,8 +10,7 @@ from random import Random
 from typing import Any
 
 from rescheduler.errors import SettingsError
-from rescheduler.files.conversion import BadValue
-from rescheduler.files.problems import InvalidValue
+from rescheduler.files.invalid_value import BadValue, InvalidValue
 from rescheduler.labels import CONTROL_PLANE_ROLES, MAINTENANCE
 from rescheduler.model.kinds import DEPLOYMENT, NODE, Kind
 from rescheduler.settings.value_types import node_label_of

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rescheduler.errors import SettingsError
-from rescheduler.files.conversion import BadValue, converted
+from rescheduler.files.conversion import converted
 from rescheduler.files.documents import BadDocument, yaml_documents
-from rescheduler.files.problems import InvalidValue, step
+from rescheduler.files.invalid_value import BadValue, InvalidValue, step
 from rescheduler.model.quantities import EXPECTED, BadQuantity, Quantity, nanos
 from rescheduler.model.resources import is_counted
 from rescheduler.simulation.scenario.times import time_of_day, workload_value

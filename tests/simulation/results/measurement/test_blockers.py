@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import rescheduler.planning
-from rescheduler.planning.plan import Assessment, Blocked, Plan
+from rescheduler.planning.plan import Assessment, BlockedPod, Plan
 from rescheduler.simulation.results.measurement.blockers import MEANINGS, BlockerCounts
 
 NOTHING = Assessment({}, 0, 0.0, {})
@@ -12,7 +12,7 @@ NOTHING = Assessment({}, 0, 0.0, {})
 AT_HOME = {"DaemonSetPod", "StaticPod"}
 
 
-def plan(summary: str, *blocked: Blocked) -> Plan:
+def plan(summary: str, *blocked: BlockedPod) -> Plan:
     return Plan((), blocked, NOTHING, NOTHING, (), summary)
 
 
@@ -29,14 +29,16 @@ def test_every_blocker_of_the_planner_has_plain_words() -> None:
 def test_pods_are_counted_once_and_rounds_each_time() -> None:
     blockers = BlockerCounts()
     for _ in range(3):
-        blockers.add(plan("", Blocked("a/x", "Budget", "says no"), Blocked("a/y", "Budget", "no")))
+        blockers.add(
+            plan("", BlockedPod("a/x", "Budget", "says no"), BlockedPod("a/y", "Budget", "no"))
+        )
     (told,) = blockers.blocked()
     assert (told.pods, told.rounds, told.example, told.detail) == (2, 3, "a/x", "says no")
 
 
 def test_what_a_plugin_says_is_told_as_it_is() -> None:
     blockers = BlockerCounts()
-    blockers.add(plan("", Blocked("a/x", "Horoscope", "the moon is full")))
+    blockers.add(plan("", BlockedPod("a/x", "Horoscope", "the moon is full")))
     assert blockers.blocked()[0].meaning == "the moon is full"
 
 

@@ -1,11 +1,11 @@
-"""InterPodAffinity: whom a pod must be near, whom it must be apart from, and who minds it.
+"""InterPodAffinity: pods that a pod must be near, and pods that it must not be near.
 
 Three things can refuse a node, each within a *domain*: the nodes that share the value of a label,
 such as a zone or the node itself.
 - Affinity: every term's domain must hold a pod that matches all of the terms together. The first
-  pod of a group that asks for its own company may start anywhere that has the labels.
+  pod of a group that matches its own terms may start anywhere that has the labels.
 - Anti-affinity: no term's domain may hold a pod that matches that term.
-- The anti-affinity of pods already placed: they must not be disturbed by the newcomer.
+- The anti-affinity of pods already placed: they exclude the newcomer.
 
 The scheduler reads namespace selectors differently in the two directions, and so do we: for the
 newcomer's own terms a selector that would match a namespace without labels matches every
@@ -22,7 +22,7 @@ from rescheduler.model.objects import LabelSelector, PodAffinityTerm
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.selectors import selects
 from rescheduler.model.snapshot import Bools, Ints
-from rescheduler.planning.feasibility.filter_plugin import ClusterView, key_of
+from rescheduler.planning.feasibility.filter_plugin import SharedLister, key_of
 
 
 class DomainCounts:
@@ -74,10 +74,10 @@ class _Affinity:
     """Nodes that carry the labels of all terms."""
     used_by: list[int] = field(default_factory=list)
     users_by_key: dict[str, DomainCounts] | None = None
-    """Counts of the pods that have this affinity, made when somebody asks who would miss one."""
+    """Counts of the pods that have this affinity, built when first asked for."""
 
-    def would_miss(self, template: int, source: int, target: int) -> bool:
-        """Whether some pod would be without company once such a pod has gone to the target."""
+    def would_be_broken(self, template: int, source: int, target: int) -> bool:
+        """Whether some pod would lack a matching pod once such a pod has gone to the target."""
         assert self.users_by_key is not None
         for key, counts in self.counts_by_key.items():
             if counts.near(source) == 1 and not counts.are_together(source, target):
@@ -98,8 +98,8 @@ class _AntiAffinity:
 
 
 @dataclass
-class _OwnedTerm:
-    """An anti-affinity term of placed pods: whose it is, and whom it keeps away."""
+class _ExistingAntiAffinity:
+    """An anti-affinity term of placed pods: whose it is, and which templates it keeps away."""
 
     namespace: str
     term: PodAffinityTerm
@@ -109,75 +109,75 @@ class _OwnedTerm:
 
 
 @dataclass(frozen=True)
-class Company:
-    """Which templates mind each other's pods, told without counting."""
+class AffinityRelations:
+    """Which templates require or exclude each other's pods, known without counting."""
 
-    apart_on_nodes: dict[int, set[int]]
+    apart_on_node: dict[int, set[int]]
     """For a template, those whose pods must not be on one node with its own."""
-    otherwise: set[int]
-    """Templates that mind, or are minded by, pods in wider domains, or need company."""
+    beyond_node: set[int]
+    """Templates that exclude, or are excluded by, pods in wider domains, or require affinity."""
 
 
 class InterPodAffinity:
-    """Refuses nodes by the company there."""
+    """Refuses nodes by the pods nearby."""
 
     name = "InterPodAffinity"
 
-    def __init__(self, view: ClusterView) -> None:
-        self._view = view
+    def __init__(self, lister: SharedLister) -> None:
+        self._lister = lister
         self._affinity: dict[bytes, _Affinity] = {}
         self._affinity_of: dict[int, _Affinity] = {}
-        self._knows_who_needs_whom = False
+        self._has_counted_every_affinity = False
         self._one_node_keys: dict[str, bool] = {}
         self._anti: dict[bytes, _AntiAffinity] = {}
         self._anti_of: dict[int, list[_AntiAffinity]] = {}
-        # Which counts a pod of a template enters, filled in as counts are made.
+        # Which counts a pod of a template enters, filled in as counts are built.
         self._affinity_counting: defaultdict[int, list[_Affinity]] = defaultdict(list)
         self._anti_counting: defaultdict[int, list[_AntiAffinity]] = defaultdict(list)
-        self._owned_by: defaultdict[int, list[_OwnedTerm]] = defaultdict(list)
-        self._kept_away_by: defaultdict[int, list[_OwnedTerm]] = defaultdict(list)
-        self._owned: dict[bytes, _OwnedTerm] = {}
-        for number in range(len(view.snapshot.templates)):
-            self._note_owned_terms(number)
+        self._existing_of: defaultdict[int, list[_ExistingAntiAffinity]] = defaultdict(list)
+        self._kept_away_by: defaultdict[int, list[_ExistingAntiAffinity]] = defaultdict(list)
+        self._existing: dict[bytes, _ExistingAntiAffinity] = {}
+        for number in range(len(lister.snapshot.templates)):
+            self._add_existing(number)
 
-    def know(self, template: int) -> None:
-        """Let what was counted already count pods of a new template, and know whom it minds."""
-        newcomer = self._view.snapshot.templates[template]
+    def add_template(self, template: int) -> None:
+        """Let existing counts count pods of a new template, too, and add its own terms."""
+        newcomer = self._lister.snapshot.templates[template]
         for affinity in self._affinity.values():
-            meant = all(self.means(each, affinity.namespace, newcomer) for each in affinity.terms)
+            meant = all(self.means(term, affinity.namespace, newcomer) for term in affinity.terms)
             affinity.matching = np.append(affinity.matching, meant)
             if meant:
                 self._affinity_counting[template].append(affinity)
         for anti in self._anti.values():
             if self.means(anti.term, anti.namespace, newcomer):
                 self._anti_counting[template].append(anti)
-        for owned in self._owned.values():
-            if self.is_meant(newcomer, owned.term, owned.namespace):
-                owned.keeps_away.append(template)
-                self._kept_away_by[template].append(owned)
-        self._note_owned_terms(template)
+        for existing in self._existing.values():
+            if self.is_meant(newcomer, existing.term, existing.namespace):
+                existing.keeps_away.append(template)
+                self._kept_away_by[template].append(existing)
+        self._add_existing(template)
 
     def refused(self, template: int) -> Bools | None:
-        return _any_of([part for part in self.parts_refused(template) if part is not None])
+        return _any_of([part for part in self.refused_by_part(template) if part is not None])
 
-    def parts_refused(self, template: int) -> tuple[Bools | None, Bools | None, Bools | None]:
-        """Nodes refused for lack of company, for unwanted company, and by those who mind it."""
+    def refused_by_part(self, template: int) -> tuple[Bools | None, Bools | None, Bools | None]:
+        """Nodes refused by affinity, by anti-affinity, and by anti-affinity of existing pods."""
         return (
-            self._without_company(template),
-            self._with_unwanted_company(template),
-            self._where_it_is_unwanted(template),
+            self._lacking_affinity(template),
+            self._against_anti_affinity(template),
+            self._against_existing_anti_affinity(template),
         )
 
     def reason(self, template: int, node: int) -> str:
-        without_company = self._without_company(template)
-        if without_company is not None and without_company[node]:
+        lacking = self._lacking_affinity(template)
+        if lacking is not None and lacking[node]:
             return "no pod that the pod's required affinity asks for is near the node"
-        unwanted = self._with_unwanted_company(template)
+        unwanted = self._against_anti_affinity(template)
         if unwanted is not None and unwanted[node]:
             return "a pod that the pod's anti-affinity excludes is near the node"
         return "a pod near the node has an anti-affinity that excludes this pod"
 
-    def placed(self, template: int, node: int, count: int, terminating: bool) -> None:
+    def count_pods(self, template: int, node: int, count: int, terminating: bool) -> None:
         """Pods of this template came to the node, or left it if `count` is negative."""
         for affinity in self._affinity_counting[template]:
             for counts in affinity.counts_by_key.values():
@@ -188,9 +188,9 @@ class InterPodAffinity:
                 counts.add(node, count)
         for anti in self._anti_counting[template]:
             anti.counts.add(node, count)
-        for owned in self._owned_by[template]:
-            if owned.counts is not None:
-                owned.counts.add(node, count)
+        for existing in self._existing_of[template]:
+            if existing.counts is not None:
+                existing.counts.add(node, count)
 
     def affected(self, template: int) -> Iterable[int]:
         """Templates whose answers may change when a pod of this one comes or goes."""
@@ -198,109 +198,109 @@ class InterPodAffinity:
             yield from affinity.used_by
         for anti in self._anti_counting[template]:
             yield from anti.used_by
-        for owned in self._owned_by[template]:
-            yield from owned.keeps_away
+        for existing in self._existing_of[template]:
+            yield from existing.keeps_away
 
-    def company(self) -> Company:
-        """Who minds whom, as far as it can be told without counting."""
+    def relations(self) -> AffinityRelations:
+        """Which templates require or exclude each other's pods, known without counting."""
         apart: defaultdict[int, set[int]] = defaultdict(set)
         elsewhere = {
             number
-            for number, template in enumerate(self._view.snapshot.templates)
+            for number, template in enumerate(self._lister.snapshot.templates)
             if required_affinity(template)
         }
-        for owned in {
-            id(each): each for terms in self._owned_by.values() for each in terms
+        for existing in {
+            id(term): term for terms in self._existing_of.values() for term in terms
         }.values():
-            if self._is_of_one_node(owned.term.topology_key):
-                for owner in owned.owners:
-                    apart[owner].update(owned.keeps_away)
-                for template in owned.keeps_away:
-                    apart[template].update(owned.owners)
+            if self._is_of_one_node(existing.term.topology_key):
+                for owner in existing.owners:
+                    apart[owner].update(existing.keeps_away)
+                for template in existing.keeps_away:
+                    apart[template].update(existing.owners)
             else:
-                elsewhere.update(owned.owners, owned.keeps_away)
-        return Company(dict(apart), elsewhere)
+                elsewhere.update(existing.owners, existing.keeps_away)
+        return AffinityRelations(dict(apart), elsewhere)
 
     def _is_of_one_node(self, topology_key: str) -> bool:
         """Whether every domain of the topology is one node, as it is for host names."""
         if topology_key not in self._one_node_keys:
-            codes = self._view.node_labels.column(topology_key).codes
+            codes = self._lister.node_labels.column(topology_key).codes
             labelled = bool((codes >= 0).all())
             self._one_node_keys[topology_key] = labelled and len(np.unique(codes)) == len(codes)
         return self._one_node_keys[topology_key]
 
-    def would_be_missed(self, template: int, source: int, target: int) -> bool:
-        """Whether a pod that stays loses required company if such a pod moves there."""
-        self._know_who_needs_whom()
+    def would_break_affinity(self, template: int, source: int, target: int) -> bool:
+        """Whether a pod that stays loses its required affinity if such a pod moves there."""
+        self._count_every_affinity()
         return any(
-            affinity.would_miss(template, source, target)
+            affinity.would_be_broken(template, source, target)
             for affinity in self._affinity_counting[template]
         )
 
-    def _know_who_needs_whom(self) -> None:
-        """Make the counts of every required affinity, not only of those asked about so far."""
-        if self._knows_who_needs_whom:
+    def _count_every_affinity(self) -> None:
+        """Build the counts of every required affinity, not only of those asked about so far."""
+        if self._has_counted_every_affinity:
             return
-        self._knows_who_needs_whom = True
-        for number, template in enumerate(self._view.snapshot.templates):
+        self._has_counted_every_affinity = True
+        for number, template in enumerate(self._lister.snapshot.templates):
             if required_affinity(template):
                 self._affinity_for(number)
         for affinity in self._affinity.values():
-            users = np.zeros(len(self._view.snapshot.templates), bool)
+            users = np.zeros(len(self._lister.snapshot.templates), bool)
             users[affinity.used_by] = True
             affinity.users_by_key = {
                 key: self._counts(key, users) for key in affinity.counts_by_key
             }
 
-    # ------------------------------------------------------------ the three ways to be refused
+    # ------------------------------------------------------------ the three reasons to refuse
 
-    def _without_company(self, template: int) -> Bools | None:
+    def _lacking_affinity(self, template: int) -> Bools | None:
         affinity = self._affinity_for(template)
         if affinity is None:
             return None
         counts = affinity.counts_by_key.values()
         if affinity.matching[template] and not any(counts):
             return np.logical_not(affinity.has_labels)
-        return np.asarray(~np.logical_and.reduce([each.occupied() for each in counts]))
+        return np.asarray(~np.logical_and.reduce([domains.occupied() for domains in counts]))
 
-    def _with_unwanted_company(self, template: int) -> Bools | None:
+    def _against_anti_affinity(self, template: int) -> Bools | None:
         occupied = [anti.counts.occupied() for anti in self._anti_for(template) if anti.counts]
         return _any_of(occupied)
 
-    def _where_it_is_unwanted(self, template: int) -> Bools | None:
+    def _against_existing_anti_affinity(self, template: int) -> Bools | None:
         occupied = []
-        for owned in self._kept_away_by[template]:
-            if owned.counts is None:
-                owners = np.zeros(len(self._view.snapshot.templates), bool)
-                owners[owned.owners] = True
-                owned.counts = self._counts(owned.term.topology_key, owners)
-            if owned.counts:
-                occupied.append(owned.counts.occupied())
+        for existing in self._kept_away_by[template]:
+            if existing.counts is None:
+                owners = np.zeros(len(self._lister.snapshot.templates), bool)
+                owners[existing.owners] = True
+                existing.counts = self._counts(existing.term.topology_key, owners)
+            if existing.counts:
+                occupied.append(existing.counts.occupied())
         return _any_of(occupied)
 
-    # ------------------------------------------------------------ making counts, once each
+    # ------------------------------------------------------------ building counts, each once
 
     def _affinity_for(self, template: int) -> _Affinity | None:
         if template in self._affinity_of:
             return self._affinity_of[template]
-        newcomer = self._view.snapshot.templates[template]
+        newcomer = self._lister.snapshot.templates[template]
         terms = required_affinity(newcomer)
         if not terms:
             return None
         key = key_of(newcomer.namespace, *terms)
         affinity = self._affinity.get(key)
         if affinity is None:
-            affinity = self._affinity[key] = self._make_affinity(newcomer.namespace, terms)
+            affinity = self._affinity[key] = self._build_affinity(newcomer.namespace, terms)
             for counted in np.flatnonzero(affinity.matching):
                 self._affinity_counting[int(counted)].append(affinity)
         affinity.used_by.append(template)
         self._affinity_of[template] = affinity
         return affinity
 
-    def _make_affinity(self, namespace: str, terms: tuple[PodAffinityTerm, ...]) -> _Affinity:
+    def _build_affinity(self, namespace: str, terms: tuple[PodAffinityTerm, ...]) -> _Affinity:
         matching = np.logical_and.reduce([self._matching(term, namespace) for term in terms])
         keys = {term.topology_key for term in terms}
-        domains = [self._view.node_labels.column(key).codes for key in keys]
+        domains = [self._lister.node_labels.column(key).codes for key in keys]
         return _Affinity(
             namespace,
             terms,
@@ -312,15 +312,15 @@ class InterPodAffinity:
     def _anti_for(self, template: int) -> list[_AntiAffinity]:
         terms = self._anti_of.get(template)
         if terms is None:
-            newcomer = self._view.snapshot.templates[template]
+            newcomer = self._lister.snapshot.templates[template]
             terms = [
-                self._make_anti(template, newcomer.namespace, term)
+                self._build_anti(template, newcomer.namespace, term)
                 for term in required_anti_affinity(newcomer)
             ]
             self._anti_of[template] = terms
         return terms
 
-    def _make_anti(self, template: int, namespace: str, term: PodAffinityTerm) -> _AntiAffinity:
+    def _build_anti(self, template: int, namespace: str, term: PodAffinityTerm) -> _AntiAffinity:
         key = key_of(namespace, term)
         anti = self._anti.get(key)
         if anti is None:
@@ -333,41 +333,41 @@ class InterPodAffinity:
         return anti
 
     def _counts(self, topology_key: str, templates: Bools) -> DomainCounts:
-        column = self._view.node_labels.column(topology_key)
-        nodes = self._view.whereabouts.nodes_of(templates, with_terminating=True)
+        column = self._lister.node_labels.column(topology_key)
+        nodes = self._lister.pod_lister.nodes_of(templates, with_terminating=True)
         return DomainCounts(column.codes, len(column.code_of), nodes)
 
-    def _note_owned_terms(self, owner: int) -> None:
-        """Keep every anti-affinity term that some pod has, once, and whom it keeps away."""
-        template = self._view.snapshot.templates[owner]
+    def _add_existing(self, owner: int) -> None:
+        """Keep every anti-affinity term that some pod has, once, with the templates it excludes."""
+        template = self._lister.snapshot.templates[owner]
         # A pod may have the same term twice; it still counts once.
         terms = {
             key_of(template.namespace, term): term for term in required_anti_affinity(template)
         }
         for key, term in terms.items():
-            owned = self._owned.get(key)
-            if owned is None:
-                owned = self._owned[key] = self._make_owned(template.namespace, term)
-            owned.owners.append(owner)
-            self._owned_by[owner].append(owned)
+            existing = self._existing.get(key)
+            if existing is None:
+                existing = self._existing[key] = self._build_existing(template.namespace, term)
+            existing.owners.append(owner)
+            self._existing_of[owner].append(existing)
 
-    def _make_owned(self, namespace: str, term: PodAffinityTerm) -> _OwnedTerm:
-        keeps_away = self._view.template_labels.selected_by(term.label_selector)
+    def _build_existing(self, namespace: str, term: PodAffinityTerm) -> _ExistingAntiAffinity:
+        keeps_away = self._lister.template_labels.selected_by(term.label_selector)
         keeps_away = keeps_away & self._in_namespaces_seen_by_owner(term, namespace)
-        owned = _OwnedTerm(namespace, term, [], np.flatnonzero(keeps_away).tolist())
-        for template in owned.keeps_away:
-            self._kept_away_by[template].append(owned)
-        return owned
+        existing = _ExistingAntiAffinity(namespace, term, [], np.flatnonzero(keeps_away).tolist())
+        for template in existing.keeps_away:
+            self._kept_away_by[template].append(existing)
+        return existing
 
-    # ------------------------------------------------------------ whom a term means
+    # ------------------------------------------------------------ which pods a term means
 
     def _matching(self, term: PodAffinityTerm, namespace: str) -> Bools:
         """Templates whose pods a newcomer's term means."""
-        selected = self._view.template_labels.selected_by(term.label_selector)
+        selected = self._lister.template_labels.selected_by(term.label_selector)
         selector = term.namespace_selector
         if selector is not None and selects(selector, {}):
             return selected
-        return selected & self._view.templates_in(
+        return selected & self._lister.templates_in(
             self._named(term, namespace) | self._namespaces_selected_by(selector)
         )
 
@@ -389,7 +389,7 @@ class InterPodAffinity:
         namespaces = self._named(term, owner_namespace)
         if template.namespace in namespaces | self._namespaces_selected_by(selector):
             return True
-        is_unknown = template.namespace not in self._view.snapshot.namespaces
+        is_unknown = template.namespace not in self._lister.snapshot.namespaces
         return is_unknown and selects(selector, {})
 
     def _in_namespaces_seen_by_owner(self, term: PodAffinityTerm, namespace: str) -> Bools:
@@ -397,9 +397,9 @@ class InterPodAffinity:
         selector = term.namespace_selector
         namespaces = self._named(term, namespace) | self._namespaces_selected_by(selector)
         if selector is not None and selects(selector, {}):
-            used = {template.namespace for template in self._view.snapshot.templates}
-            namespaces |= used.difference(self._view.snapshot.namespaces)
-        return self._view.templates_in(namespaces)
+            used = {template.namespace for template in self._lister.snapshot.templates}
+            namespaces |= used.difference(self._lister.snapshot.namespaces)
+        return self._lister.templates_in(namespaces)
 
     def _named(self, term: PodAffinityTerm, namespace: str) -> frozenset[str]:
         if not term.namespaces and term.namespace_selector is None:
@@ -411,7 +411,7 @@ class InterPodAffinity:
             return frozenset()
         return frozenset(
             name
-            for name, namespace in self._view.snapshot.namespaces.items()
+            for name, namespace in self._lister.snapshot.namespaces.items()
             if selects(selector, namespace.metadata.labels)
         )
 
@@ -421,14 +421,14 @@ def _any_of(masks: list[Bools]) -> Bools | None:
 
 
 def required_affinity(template: PodTemplate) -> tuple[PodAffinityTerm, ...]:
-    """Terms of which all must find company."""
+    """Terms of which each must find a matching pod nearby."""
     if template.affinity is None or template.affinity.pod_affinity is None:
         return ()
     return template.affinity.pod_affinity.required
 
 
 def required_anti_affinity(template: PodTemplate) -> tuple[PodAffinityTerm, ...]:
-    """Terms of which none may find company."""
+    """Terms of which none may find a matching pod nearby."""
     if template.affinity is None or template.affinity.pod_anti_affinity is None:
         return ()
     return template.affinity.pod_anti_affinity.required

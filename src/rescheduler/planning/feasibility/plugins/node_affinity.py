@@ -9,7 +9,7 @@ import numpy as np
 from rescheduler.model.objects import NodeSelector
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.snapshot import Bools
-from rescheduler.planning.feasibility.filter_plugin import ClusterView, key_of
+from rescheduler.planning.feasibility.filter_plugin import SharedLister, key_of
 
 
 class NodeAffinity:
@@ -17,19 +17,19 @@ class NodeAffinity:
 
     name = "NodeAffinity"
 
-    def __init__(self, view: ClusterView) -> None:
-        self._view = view
+    def __init__(self, lister: SharedLister) -> None:
+        self._lister = lister
         self._refused_by: dict[bytes, Bools] = {}
 
     def refused(self, template: int) -> Bools | None:
-        asked = self._view.snapshot.templates[template]
+        asked = self._lister.snapshot.templates[template]
         required = required_nodes(asked)
         if not asked.node_selector and required is None:
             return None
         key = key_of(asked.node_selector, required)
         refused = self._refused_by.get(key)
         if refused is None:
-            labels = self._view.node_labels
+            labels = self._lister.node_labels
             matching = labels.with_labels(asked.node_selector)
             if required is not None:
                 matching &= labels.matching_any(required.node_selector_terms)
@@ -37,8 +37,8 @@ class NodeAffinity:
         return refused
 
     def reason(self, template: int, node: int) -> str:
-        asked = self._view.snapshot.templates[template]
-        labels = self._view.snapshot.nodes.objects[node].metadata.labels
+        asked = self._lister.snapshot.templates[template]
+        labels = self._lister.snapshot.nodes.objects[node].metadata.labels
         for key, value in asked.node_selector.items():
             if labels.get(key) != value:
                 return f"the pod's nodeSelector asks for {key}={value}"

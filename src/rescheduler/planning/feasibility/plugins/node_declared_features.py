@@ -8,7 +8,7 @@ import numpy as np
 
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.snapshot import Bools
-from rescheduler.planning.feasibility.filter_plugin import ClusterView
+from rescheduler.planning.feasibility.filter_plugin import SharedLister
 
 _RESTART_ALL = "RestartAllContainersOnContainerExits"
 _USER_NAMESPACES_ON_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
@@ -19,25 +19,27 @@ class NodeDeclaredFeatures:
 
     name = "NodeDeclaredFeatures"
 
-    def __init__(self, view: ClusterView) -> None:
-        self._view = view
+    def __init__(self, lister: SharedLister) -> None:
+        self._lister = lister
         self._lacking: dict[frozenset[str], Bools] = {}
 
     def refused(self, template: int) -> Bools | None:
-        needed = needed_features(self._view.snapshot.templates[template])
+        needed = needed_features(self._lister.snapshot.templates[template])
         if not needed:
             return None
         lacking = self._lacking.get(needed)
         if lacking is None:
-            declared = [node.status.declared_features for node in self._view.snapshot.nodes.objects]
-            lacking = np.array([not needed.issubset(each) for each in declared], bool)
+            declared = [
+                node.status.declared_features for node in self._lister.snapshot.nodes.objects
+            ]
+            lacking = np.array([not needed.issubset(features) for features in declared], bool)
             self._lacking[needed] = lacking
         return lacking
 
     def reason(self, template: int, node: int) -> str:
-        needed = needed_features(self._view.snapshot.templates[template])
+        needed = needed_features(self._lister.snapshot.templates[template])
         missing = needed.difference(
-            self._view.snapshot.nodes.objects[node].status.declared_features
+            self._lister.snapshot.nodes.objects[node].status.declared_features
         )
         return f"the node does not declare {', '.join(sorted(missing))}, which the pod needs"
 
@@ -46,9 +48,9 @@ def needed_features(template: PodTemplate) -> frozenset[str]:
     """Kubelet features without which the pod cannot run as it says."""
     features = set()
     if any(
-        rule.action == "RestartAllContainers"
+        plugin.action == "RestartAllContainers"
         for container in template.containers + template.init_containers
-        for rule in container.restart_policy_rules
+        for plugin in container.restart_policy_rules
     ):
         features.add(_RESTART_ALL)
     if template.host_network and template.host_users is False:

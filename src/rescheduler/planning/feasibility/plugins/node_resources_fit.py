@@ -9,7 +9,7 @@ import numpy as np
 
 from rescheduler.model.resources import CPU, PODS
 from rescheduler.model.snapshot import Amounts, Bools
-from rescheduler.planning.feasibility.filter_plugin import ClusterView
+from rescheduler.planning.feasibility.filter_plugin import SharedLister
 
 
 class NodeResourcesFit:
@@ -17,40 +17,35 @@ class NodeResourcesFit:
 
     name = "NodeResourcesFit"
 
-    def __init__(self, view: ClusterView) -> None:
-        self._view = view
+    def __init__(self, lister: SharedLister) -> None:
+        self._lister = lister
         # A row per resource, so that a comparison runs over adjacent memory. Others only read it.
-        self.free: Amounts = view.snapshot.nodes.allocatable.T.copy()
+        self.free: Amounts = lister.snapshot.nodes.allocatable.T.copy()
 
     def refused(self, template: int) -> Bools:
-        asked = self._view.snapshot.asked[template]
+        asked = self._lister.snapshot.asked[template]
         refused = np.zeros(self.free.shape[1], bool)
         for resource in np.flatnonzero(asked):
             refused |= self.free[resource] < asked[resource]
         return refused
 
-    def templates_refused(self, node: int) -> Bools:
-        """Templates that do not fit the node: one column of the answers, for all at once."""
-        lacking = (self._view.snapshot.asked > self.free[:, node]) & (self._view.snapshot.asked > 0)
-        return np.asarray(lacking.any(axis=1))
-
     def reason(self, template: int, node: int) -> str:
-        asked = self._view.snapshot.asked[template]
+        asked = self._lister.snapshot.asked[template]
         for resource in np.flatnonzero(asked):
             free = int(self.free[resource, node])
             if free < asked[resource]:
                 return _shortage(
-                    self._view.snapshot.resources[resource], int(asked[resource]), free
+                    self._lister.snapshot.resources[resource], int(asked[resource]), free
                 )
         raise AssertionError("asked why of a node that is not refused")
 
-    def placed(self, template: int, node: int, count: int, terminating: bool) -> None:
+    def count_pods(self, template: int, node: int, count: int, terminating: bool) -> None:
         """Pods of this template came to the node, or left it if `count` is negative."""
-        self.free[:, node] -= self._view.snapshot.held[template] * count
+        self.free[:, node] -= self._lister.snapshot.held[template] * count
 
     def place_all(self) -> None:
         """All pods of the snapshot at once, which is much faster than one by one."""
-        self.free -= self._view.snapshot.requested.T
+        self.free -= self._lister.snapshot.requested.T
 
 
 def _shortage(resource: str, asked: int, free: int) -> str:

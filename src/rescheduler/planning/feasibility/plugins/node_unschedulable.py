@@ -1,7 +1,7 @@
 """NodeUnschedulable: a cordoned node takes no pods but those that tolerate being cordoned."""
 
 from rescheduler.model.snapshot import Bools
-from rescheduler.planning.feasibility.filter_plugin import ClusterView, tolerates
+from rescheduler.planning.feasibility.filter_plugin import SharedLister, tolerates
 
 _CORDONED = "node.kubernetes.io/unschedulable"
 
@@ -11,16 +11,16 @@ class NodeUnschedulable:
 
     name = "NodeUnschedulable"
 
-    def __init__(self, view: ClusterView) -> None:
-        self._view = view
+    def __init__(self, lister: SharedLister) -> None:
+        self._lister = lister
 
     def refused(self, template: int) -> Bools | None:
-        if not self._view.snapshot.nodes.unschedulable.any():
+        if not self._lister.snapshot.nodes.unschedulable.any():
             return None
-        tolerations = self._view.snapshot.templates[template].tolerations
-        if any(tolerates(each, _CORDONED, "", "NoSchedule") for each in tolerations):
+        tolerations = self._lister.snapshot.templates[template].tolerations
+        if any(tolerates(toleration, _CORDONED, "", "NoSchedule") for toleration in tolerations):
             return None
-        return self._view.snapshot.nodes.unschedulable
+        return self._lister.snapshot.nodes.unschedulable
 
     def reason(self, template: int, node: int) -> str:
         return "the node is cordoned"

@@ -17,7 +17,7 @@ import numpy as np
 from rescheduler.model.objects import PersistentVolumeClaim
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.snapshot import Amounts, Bools, Snapshot
-from rescheduler.planning.feasibility.filter_plugin import ClusterView
+from rescheduler.planning.feasibility.filter_plugin import SharedLister
 from rescheduler.planning.feasibility.volume_claims import (
     NO_CLAIM,
     NO_CLAIM_YET,
@@ -42,7 +42,7 @@ class CsiVolume(NamedTuple):
     handle: str
 
 
-class Use(NamedTuple):
+class VolumeUse(NamedTuple):
     """The volumes that a pod has attached to its node."""
 
     volumes: frozenset[CsiVolume] = frozenset()
@@ -55,24 +55,24 @@ class NodeVolumeLimits:
 
     name = "NodeVolumeLimits"
 
-    def __init__(self, view: ClusterView) -> None:
-        self._view = view
-        self._finder = UseFinder(view.snapshot)
-        self._uses: dict[int, Use] = {}
+    def __init__(self, lister: SharedLister) -> None:
+        self._lister = lister
+        self._finder = VolumeUseFinder(lister.snapshot)
+        self._uses: dict[int, VolumeUse] = {}
         self._own_uses = self._finder.of_own_claims()
         self._obstacles: dict[int, str] = {}
-        for template in range(len(view.snapshot.templates)):
-            self.know(template)
-        nodes = view.snapshot.nodes
+        for template in range(len(lister.snapshot.templates)):
+            self.add_template(template)
+        nodes = lister.snapshot.nodes
         self._everywhere: Bools = np.ones(len(nodes), bool)
         self._with_csi_node: Bools = np.array(
-            [name in view.snapshot.csi_nodes for name in nodes.names], bool
+            [name in lister.snapshot.csi_nodes for name in nodes.names], bool
         )
-        self._limits = _limits_by_driver(view.snapshot)
+        self._limits = _limits_by_driver(lister.snapshot)
         self._limited: Bools = np.zeros(len(nodes), bool)
         for limit in self._limits.values():
             self._limited |= limit < _UNLIMITED
-        # How many placed pods use a volume, by node; and how many volumes that makes, by driver.
+        # How many placed pods use a volume, by node; and how many volumes that are, by driver.
         self._users: dict[CsiVolume, dict[int, int]] = defaultdict(dict)
         self._attached: dict[str, Amounts] = {
             driver: np.zeros(len(nodes), np.int64) for driver in self._limits
@@ -80,13 +80,13 @@ class NodeVolumeLimits:
         self._unclear: dict[int, int] = {}
         self._with_own_claims: dict[tuple[int, int], int] = {}
 
-    def know(self, template: int) -> None:
+    def add_template(self, template: int) -> None:
         """Prepare for a template that was not there before."""
-        newcomer = self._view.snapshot.templates[template]
+        newcomer = self._lister.snapshot.templates[template]
         use = self._finder.of_template(newcomer)
-        if use != Use():
+        if use != VolumeUse():
             self._uses[template] = use
-        obstacle = obstacle_to(newcomer, self._view.snapshot)
+        obstacle = obstacle_to(newcomer, self._lister.snapshot)
         if obstacle is not None:
             self._obstacles[template] = obstacle
 
@@ -120,7 +120,7 @@ class NodeVolumeLimits:
                 )
         return "it is unclear how many volumes are attached to the node"
 
-    def placed(self, template: int, node: int, count: int, terminating: bool) -> None:
+    def count_pods(self, template: int, node: int, count: int, terminating: bool) -> None:
         """Pods of this template came to the node, or left it if `count` is negative."""
         if template in self._uses:
             self._count(self._uses[template], node, count)
@@ -131,7 +131,7 @@ class NodeVolumeLimits:
             for use in own[after - count : after] if count > 0 else own[after : after - count]:
                 self._count(use, node, 1 if count > 0 else -1)
 
-    def _count(self, use: Use, node: int, count: int) -> None:
+    def _count(self, use: VolumeUse, node: int, count: int) -> None:
         if use.unclear:
             add_to(self._unclear, node, count)
         for volume in use.volumes:
@@ -141,23 +141,23 @@ class NodeVolumeLimits:
                 is_attached = add_to(users, node, count) > 0
                 self._attached[volume.driver][node] += is_attached - was_attached
 
-    def _needed(self, use: Use, driver: str) -> Amounts:
+    def _needed(self, use: VolumeUse, driver: str) -> Amounts:
         """How many volumes would have to be attached to each node."""
         volumes = [volume for volume in use.volumes if volume.driver == driver]
-        needed = np.full(len(self._view.snapshot.nodes), len(volumes), np.int64)
+        needed = np.full(len(self._lister.snapshot.nodes), len(volumes), np.int64)
         for volume in volumes:
             needed[list(self._users.get(volume, ()))] -= 1
         return needed
 
 
-class UseFinder:
+class VolumeUseFinder:
     """Finds out which volumes of CSI drivers a pod uses."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._volume_of_claim: dict[str, CsiVolume | None] = {}
 
-    def of_template(self, template: PodTemplate) -> Use:
+    def of_template(self, template: PodTemplate) -> VolumeUse:
         """The volumes that all pods of the template use. A claim that is missing uses none."""
         found = [self._of_claim(key) for key in claim_keys(template)]
         volumes = {volume for volume in found if volume is not None}
@@ -170,20 +170,20 @@ class UseFinder:
                     unclear = f"{driver.name} does not know what to make of volume {inline.name}"
                 else:
                     volumes.add(CsiVolume(driver.name, handle))
-        return Use(frozenset(volumes), unclear)
+        return VolumeUse(frozenset(volumes), unclear)
 
-    def of_own_claims(self) -> dict[tuple[int, int], list[Use]]:
+    def of_own_claims(self) -> dict[tuple[int, int], list[VolumeUse]]:
         """What each placed pod uses through claims of its own, by template and node."""
         templates = self._snapshot.templates
-        with_own = np.array([bool(ephemeral_volumes(each)) for each in templates], bool)
+        with_own = np.array([bool(ephemeral_volumes(template)) for template in templates], bool)
         pods = self._snapshot.pods
-        uses: dict[tuple[int, int], list[Use]] = defaultdict(list)
+        uses: dict[tuple[int, int], list[VolumeUse]] = defaultdict(list)
         for pod in np.flatnonzero(pods.placed & with_own[pods.template]).tolist():
             template, node = int(pods.template[pod]), int(pods.node[pod])
             uses[template, node].append(self._of_own_claims(pod, templates[template]))
         return uses
 
-    def _of_own_claims(self, pod: int, template: PodTemplate) -> Use:
+    def _of_own_claims(self, pod: int, template: PodTemplate) -> VolumeUse:
         volumes: set[CsiVolume] = set()
         unclear = ""
         for name in ephemeral_volumes(template):
@@ -195,7 +195,7 @@ class UseFinder:
                     unclear = f"claim {key} belongs to someone else"
                 elif (volume := self._of_claim(key)) is not None:
                     volumes.add(volume)
-        return Use(frozenset(volumes), unclear)
+        return VolumeUse(frozenset(volumes), unclear)
 
     def _of_claim(self, key: str) -> CsiVolume | None:
         if key not in self._volume_of_claim:

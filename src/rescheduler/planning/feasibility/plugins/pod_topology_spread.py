@@ -2,7 +2,7 @@
 
 A node is refused if its domain would then hold more than `maxSkew` matching pods more than the
 domain that holds the fewest. Only domains with a node that the pod could use are compared; with
-fewer of them than `minDomains`, the fewest counts as none. All of a pod's constraints are judged
+fewer of them than `minDomains`, the fewest counts as none. All of a pod's constraints are checked
 together: a node without one of their labels counts for none of them.
 
 Pods that are being deleted do not count. An empty selector counts no pod but the newcomer.
@@ -20,13 +20,13 @@ from rescheduler.model.objects import LabelSelector, Requirement, TopologySpread
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.selectors import selects
 from rescheduler.model.snapshot import Bools, Ints
-from rescheduler.planning.feasibility.filter_plugin import ClusterView
+from rescheduler.planning.feasibility.filter_plugin import SharedLister
 from rescheduler.planning.feasibility.plugins.node_affinity import NodeAffinity
 from rescheduler.planning.feasibility.plugins.taint_toleration import TaintToleration
 
 
 @dataclass
-class _Spread:
+class _SpreadCounts:
     """One constraint of one template, and how matching pods lie at the moment."""
 
     constraint: TopologySpreadConstraint
@@ -77,31 +77,31 @@ class _Spread:
 
 
 class PodTopologySpread:
-    """Refuses nodes that would make the spread more uneven than allowed."""
+    """Refuses nodes where one more pod would exceed the allowed skew."""
 
     name = "PodTopologySpread"
 
     def __init__(
-        self, view: ClusterView, node_affinity: NodeAffinity, taint_toleration: TaintToleration
+        self, lister: SharedLister, node_affinity: NodeAffinity, taint_toleration: TaintToleration
     ) -> None:
-        self._view = view
+        self._lister = lister
         self._node_affinity = node_affinity
         self._taint_toleration = taint_toleration
-        self._spreads_of: dict[int, list[_Spread]] = {}
-        # Which counts a pod of a template enters, filled in as counts are made.
-        self._counting: defaultdict[int, list[_Spread]] = defaultdict(list)
-        self._made_in: defaultdict[str, list[_Spread]] = defaultdict(list)
+        self._spreads_of: dict[int, list[_SpreadCounts]] = {}
+        # Which counts a pod of a template enters, filled in as counts are built.
+        self._counting: defaultdict[int, list[_SpreadCounts]] = defaultdict(list)
+        self._spreads_in: defaultdict[str, list[_SpreadCounts]] = defaultdict(list)
 
-    def look_again(self) -> None:
-        """Count anew when next asked: other nodes may count now."""
+    def reset(self) -> None:
+        """Count again when next asked: other nodes may count now."""
         self._spreads_of.clear()
         self._counting.clear()
-        self._made_in.clear()
+        self._spreads_in.clear()
 
-    def know(self, template: int) -> None:
-        """Let the counts that were made already count pods of a new template as well."""
-        newcomer = self._view.snapshot.templates[template]
-        for spread in self._made_in[newcomer.namespace]:
+    def add_template(self, template: int) -> None:
+        """Let existing counts count pods of a new template, too."""
+        newcomer = self._lister.snapshot.templates[template]
+        for spread in self._spreads_in[newcomer.namespace]:
             if selects(spread.selector, newcomer.labels):
                 self._counting[template].append(spread)
         self.__dict__.pop("_constrained_in", None)
@@ -119,7 +119,7 @@ class PodTopologySpread:
             if domain < 0:
                 return f"the node has no label {key}, over which the pod must be spread"
             if spread.refused()[node]:
-                value = self._view.snapshot.nodes.objects[node].metadata.labels[key]
+                value = self._lister.snapshot.nodes.objects[node].metadata.labels[key]
                 return (
                     f"{key}={value} would hold {spread.counts[domain] + spread.matches_itself} "
                     f"matching pods where the fewest is {spread.fewest()} "
@@ -127,24 +127,24 @@ class PodTopologySpread:
                 )
         raise AssertionError("asked why of a node that is not refused")
 
-    def placed(self, template: int, node: int, count: int, terminating: bool) -> None:
+    def count_pods(self, template: int, node: int, count: int, terminating: bool) -> None:
         """Pods of this template came to the node, or left it if `count` is negative."""
         if not terminating:
             for spread in self._counting[template]:
                 spread.add(node, count)
 
-    def would_be_uneven(self, template: int, source: int, target: int) -> bool:
+    def would_worsen_spread(self, template: int, source: int, target: int) -> bool:
         """Whether such a pod's move makes the spread of some pods worse than it is."""
-        namespace = self._view.snapshot.templates[template].namespace
+        namespace = self._lister.snapshot.templates[template].namespace
         for other in self._constrained_in[namespace]:
             self._spreads_for(other)
-        return any(each.is_worse_after(source, target) for each in self._counting[template])
+        return any(spread.is_worse_after(source, target) for spread in self._counting[template])
 
     @cached_property
     def _constrained_in(self) -> defaultdict[str, list[int]]:
         """Templates with hard constraints, by namespace: they count pods of their own only."""
         found: defaultdict[str, list[int]] = defaultdict(list)
-        for number, template in enumerate(self._view.snapshot.templates):
+        for number, template in enumerate(self._lister.snapshot.templates):
             if hard_constraints(template):
                 found[template.namespace].append(number)
         return found
@@ -153,24 +153,26 @@ class PodTopologySpread:
         """Templates whose answers may change when a pod of this one comes or goes."""
         return [spread.used_by for spread in self._counting[template]]
 
-    def _spreads_for(self, template: int) -> list[_Spread]:
+    def _spreads_for(self, template: int) -> list[_SpreadCounts]:
         spreads = self._spreads_of.get(template)
         if spreads is None:
-            hard = hard_constraints(self._view.snapshot.templates[template])
+            hard = hard_constraints(self._lister.snapshot.templates[template])
             usable = self._nodes_with_all_labels(hard)
-            spreads = [self._make(template, constraint, usable) for constraint in hard]
+            spreads = [self._build(template, constraint, usable) for constraint in hard]
             self._spreads_of[template] = spreads
         return spreads
 
-    def _make(self, template: int, constraint: TopologySpreadConstraint, usable: Bools) -> _Spread:
-        newcomer = self._view.snapshot.templates[template]
+    def _build(
+        self, template: int, constraint: TopologySpreadConstraint, usable: Bools
+    ) -> _SpreadCounts:
+        newcomer = self._lister.snapshot.templates[template]
         selector = effective_selector(constraint, newcomer)
-        selected = self._view.template_labels.selected_by(selector)
+        selected = self._lister.template_labels.selected_by(selector)
         counted_nodes = usable & self.nodes_by_policy(template, constraint)
-        codes, code_of = self._view.node_labels.column(constraint.topology_key)
+        codes, code_of = self._lister.node_labels.column(constraint.topology_key)
         counted_domains = np.zeros(len(code_of), bool)
         counted_domains[codes[counted_nodes]] = True
-        spread = _Spread(
+        spread = _SpreadCounts(
             constraint=constraint,
             selector=selector,
             used_by=template,
@@ -181,26 +183,28 @@ class PodTopologySpread:
             counts=np.zeros(len(code_of), np.int32),
         )
         if selector is not None and not is_empty(selector):
-            self._made_in[newcomer.namespace].append(spread)
-            self._count(spread, selected & self._view.templates_in(frozenset([newcomer.namespace])))
+            self._spreads_in[newcomer.namespace].append(spread)
+            self._count(
+                spread, selected & self._lister.templates_in(frozenset([newcomer.namespace]))
+            )
         return spread
 
-    def _count(self, spread: _Spread, matching: Bools) -> None:
+    def _count(self, spread: _SpreadCounts, matching: Bools) -> None:
         for template in np.flatnonzero(matching):
             self._counting[int(template)].append(spread)
-        nodes = self._view.whereabouts.nodes_of(matching, with_terminating=False)
+        nodes = self._lister.pod_lister.nodes_of(matching, with_terminating=False)
         domains = spread.domain_of_node[nodes[spread.counted_nodes[nodes]]]
         spread.counts += np.bincount(domains, minlength=len(spread.counts)).astype(np.int32)
 
     def _nodes_with_all_labels(self, constraints: list[TopologySpreadConstraint]) -> Bools:
-        usable = np.ones(len(self._view.snapshot.nodes), bool)
+        usable = np.ones(len(self._lister.snapshot.nodes), bool)
         for constraint in constraints:
-            usable &= self._view.node_labels.column(constraint.topology_key).codes >= 0
+            usable &= self._lister.node_labels.column(constraint.topology_key).codes >= 0
         return usable
 
     def nodes_by_policy(self, template: int, constraint: TopologySpreadConstraint) -> Bools:
         """Nodes whose pods count, by what the constraint says of affinity and taints."""
-        usable = np.ones(len(self._view.snapshot.nodes), bool)
+        usable = np.ones(len(self._lister.snapshot.nodes), bool)
         if (constraint.node_affinity_policy or "Honor") == "Honor":
             refused = self._node_affinity.refused(template)
             usable &= True if refused is None else ~refused
@@ -211,8 +215,12 @@ class PodTopologySpread:
 
 
 def hard_constraints(template: PodTemplate) -> list[TopologySpreadConstraint]:
-    """Constraints that must hold; the others are wishes."""
-    return [each for each in template.spread if each.when_unsatisfiable == "DoNotSchedule"]
+    """Constraints that must hold; the others are preferences."""
+    return [
+        constraint
+        for constraint in template.spread
+        if constraint.when_unsatisfiable == "DoNotSchedule"
+    ]
 
 
 def effective_selector(

@@ -8,7 +8,7 @@ import numpy as np
 
 from rescheduler.model.objects import Taint, Toleration
 from rescheduler.model.snapshot import Bools
-from rescheduler.planning.feasibility.filter_plugin import ClusterView, key_of, tolerates
+from rescheduler.planning.feasibility.filter_plugin import SharedLister, key_of, tolerates
 
 
 class TaintToleration:
@@ -16,17 +16,17 @@ class TaintToleration:
 
     name = "TaintToleration"
 
-    def __init__(self, view: ClusterView) -> None:
-        self._view = view
-        self.look_again()
+    def __init__(self, lister: SharedLister) -> None:
+        self._lister = lister
+        self.update()
 
-    def look_again(self) -> None:
+    def update(self) -> None:
         """Go by the taints that nodes have now."""
-        # Few sets of taints cover all nodes, so each is judged once.
+        # Few sets of taints cover all nodes, so each is checked once.
         number_of: dict[bytes, int] = {}
         self._taint_sets: list[tuple[Taint, ...]] = []
         codes = []
-        for node in self._view.snapshot.nodes.objects:
+        for node in self._lister.snapshot.nodes.objects:
             taints = hard_taints(node.spec.taints)
             number = number_of.setdefault(key_of(*taints), len(number_of))
             if number == len(self._taint_sets):
@@ -36,7 +36,7 @@ class TaintToleration:
         self._refused_by: dict[bytes, Bools] = {}
 
     def refused(self, template: int) -> Bools | None:
-        return self.refused_for(self._view.snapshot.templates[template].tolerations)
+        return self.refused_for(self._lister.snapshot.templates[template].tolerations)
 
     def refused_for(self, tolerations: tuple[Toleration, ...]) -> Bools | None:
         """Nodes with a taint that these tolerations do not cover."""
@@ -52,16 +52,22 @@ class TaintToleration:
         return refused
 
     def reason(self, template: int, node: int) -> str:
-        taints = hard_taints(self._view.snapshot.nodes.objects[node].spec.taints)
-        taint = untolerated_taint(self._view.snapshot.templates[template].tolerations, taints)
+        taints = hard_taints(self._lister.snapshot.nodes.objects[node].spec.taints)
+        taint = untolerated_taint(self._lister.snapshot.templates[template].tolerations, taints)
         assert taint is not None, "asked why of a node that is not refused"
         value = f"={taint.value}" if taint.value else ""
         return f"the pod does not tolerate the node's taint {taint.key}{value}:{taint.effect}"
 
 
 def hard_taints(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
-    """Taints that keep pods away. PreferNoSchedule is only a wish, so it never does."""
+    """Taints that keep pods away. PreferNoSchedule is only a preference, so it never does."""
     return tuple(taint for taint in taints if taint.effect in ("NoSchedule", "NoExecute"))
+
+
+def _is_tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+    return any(
+        tolerates(toleration, taint.key, taint.value, taint.effect) for toleration in tolerations
+    )
 
 
 def untolerated_taint(
@@ -69,6 +75,6 @@ def untolerated_taint(
 ) -> Taint | None:
     """The first taint that none of the tolerations covers."""
     for taint in taints:
-        if not any(tolerates(each, taint.key, taint.value, taint.effect) for each in tolerations):
+        if not _is_tolerated(taint, tolerations):
             return taint
     return None

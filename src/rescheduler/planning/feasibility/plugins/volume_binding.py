@@ -1,8 +1,8 @@
-"""VolumeBinding: the node must reach the pod's volumes, or be a place where they can be had.
+"""VolumeBinding: the node must reach the pod's volumes, or be one where they can be provisioned.
 
 A claim that is bound has a volume, and the volume's node affinity says which nodes reach it. A
 claim that waits for its first pod must find a free volume that the node reaches, or else a driver
-that can make one there. Any other claim without a volume keeps its pod from every node, and so
+that can provision one there. Any other claim without a volume keeps its pod from every node, and so
 does one that is missing, lost or being deleted.
 
 How much room a driver has left for new volumes is not known here. One that keeps account of it
@@ -20,40 +20,40 @@ from rescheduler.model.objects import (
     Requirement,
 )
 from rescheduler.model.snapshot import Bools, Snapshot
-from rescheduler.planning.feasibility.filter_plugin import ClusterView
+from rescheduler.planning.feasibility.filter_plugin import SharedLister
 from rescheduler.planning.feasibility.free_volumes import FreeVolumes, storage_nanos
 from rescheduler.planning.feasibility.label_columns import is_well_formed
 from rescheduler.planning.feasibility.volume_claims import (
     NO_CLAIM,
     NO_CLAIM_YET,
-    Reach,
+    VolumeReach,
     claim_keys,
     class_of_claim,
     ephemeral_volumes,
 )
 
 _WAITS = "WaitForFirstConsumer"
-_MAKES_NOTHING = ("", "kubernetes.io/no-provisioner")
+_NO_PROVISIONER = ("", "kubernetes.io/no-provisioner")
 
 
 class VolumeBinding:
-    """Refuses nodes from which the pod's volumes cannot be reached or had."""
+    """Refuses nodes from which the pod's volumes cannot be reached or provisioned."""
 
     name = "VolumeBinding"
 
-    def __init__(self, view: ClusterView) -> None:
-        self._view = view
-        self._reach = Reach(view)
-        self._free = FreeVolumes(view.snapshot, self._reach)
-        self._everywhere: Bools = np.ones(len(view.snapshot.nodes), bool)
+    def __init__(self, lister: SharedLister) -> None:
+        self._lister = lister
+        self._reach = VolumeReach(lister)
+        self._free = FreeVolumes(lister.snapshot, self._reach)
+        self._everywhere: Bools = np.ones(len(lister.snapshot.nodes), bool)
         self._claims: dict[int, list[PersistentVolumeClaim]] = {}
         self._obstacles: dict[int, str] = {}
-        for template in range(len(view.snapshot.templates)):
-            self.know(template)
+        for template in range(len(lister.snapshot.templates)):
+            self.add_template(template)
 
-    def know(self, template: int) -> None:
+    def add_template(self, template: int) -> None:
         """Prepare for a template that was not there before."""
-        snapshot = self._view.snapshot
+        snapshot = self._lister.snapshot
         keys = claim_keys(snapshot.templates[template])
         obstacle = _obstacle(keys, ephemeral_volumes(snapshot.templates[template]), snapshot)
         if obstacle is not None:
@@ -90,7 +90,7 @@ class VolumeBinding:
 
     def _out_of_reach(self, claim: PersistentVolumeClaim) -> Bools:
         """Nodes that do not reach the volume of a bound claim."""
-        return ~self._reach.of(self._view.snapshot.volumes[claim.spec.volume_name])
+        return ~self._reach.of(self._lister.snapshot.volumes[claim.spec.volume_name])
 
     def _unobtainable(
         self, claims: Iterable[PersistentVolumeClaim]
@@ -99,21 +99,21 @@ class VolumeBinding:
         choosing = []
         for claim in claims:
             if has_node_selected(claim):
-                yield claim, ~(self._makeable(claim) & self._selected_node(claim))
+                yield claim, ~(self._provisionable(claim) & self._selected_node(claim))
             elif not is_bound(claim):
                 choosing.append(claim)
         # The smallest chooses first; claims of one size in the order of the pod's volumes.
         choosing.sort(key=lambda claim: storage_nanos(claim.spec.resources.requests))
-        for claim, found in zip(choosing, self._free.handed_out(choosing), strict=True):
-            yield claim, ~(found | self._makeable(claim))
+        for claim, found in zip(choosing, self._free.allocated(choosing), strict=True):
+            yield claim, ~(found | self._provisionable(claim))
 
-    def _makeable(self, claim: PersistentVolumeClaim) -> Bools:
-        """Nodes for which the driver of the claim's class can make a volume."""
-        storage_class = self._view.snapshot.storage_classes[class_of_claim(claim)]
-        driver = self._view.snapshot.csi_drivers.get(storage_class.provisioner)
+    def _provisionable(self, claim: PersistentVolumeClaim) -> Bools:
+        """Nodes for which the driver of the claim's class can provision a volume."""
+        storage_class = self._lister.snapshot.storage_classes[class_of_claim(claim)]
+        driver = self._lister.snapshot.csi_drivers.get(storage_class.provisioner)
         asks_for_room = "storage" in claim.spec.resources.requests
         counts_as_full = driver is not None and driver.spec.storage_capacity and asks_for_room
-        if storage_class.provisioner in _MAKES_NOTHING or counts_as_full:
+        if storage_class.provisioner in _NO_PROVISIONER or counts_as_full:
             return ~self._everywhere
         if not storage_class.allowed_topologies:
             return self._everywhere
@@ -121,8 +121,8 @@ class VolumeBinding:
             tuple(
                 NodeSelectorTerm(
                     tuple(
-                        Requirement(each.key, "In", each.values)
-                        for each in term.match_label_expressions
+                        Requirement(expression.key, "In", expression.values)
+                        for expression in term.match_label_expressions
                     )
                 )
                 for term in storage_class.allowed_topologies
@@ -131,16 +131,16 @@ class VolumeBinding:
 
     def _selected_node(self, claim: PersistentVolumeClaim) -> Bools:
         selected = claim.metadata.annotations.selected_node
-        return np.array([name == selected for name in self._view.snapshot.nodes.names], bool)
+        return np.array([name == selected for name in self._lister.snapshot.nodes.names], bool)
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Whether the claim has its volume for good. Until then a volume's name is but a wish."""
+    """Whether the claim has its volume for good. Until then a volume's name is only a request."""
     return bool(claim.spec.volume_name) and claim.metadata.annotations.bind_completed is not None
 
 
 def has_node_selected(claim: PersistentVolumeClaim) -> bool:
-    """Whether the claim's volume is being made for a node already."""
+    """Whether the claim's volume is being provisioned for a node already."""
     return not is_bound(claim) and claim.metadata.annotations.selected_node is not None
 
 
@@ -175,9 +175,7 @@ def _is_malformed(selector: LabelSelector | None) -> bool:
     if selector is None:
         return False
     pairs = [Requirement(key, "In", (value,)) for key, value in selector.match_labels.items()]
-    return not all(is_well_formed(each) for each in (*pairs, *selector.match_expressions)) or any(
-        each.operator in ("Gt", "Lt") for each in selector.match_expressions
+    expressions = selector.match_expressions
+    return not all(map(is_well_formed, (*pairs, *expressions))) or any(
+        expression.operator in ("Gt", "Lt") for expression in expressions
     )
-
-
-# ---------------------------------------------------------------- free volumes

@@ -15,7 +15,7 @@ import numpy as np
 from rescheduler.model.objects import Volume
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.snapshot import Bools, Snapshot
-from rescheduler.planning.feasibility.filter_plugin import ClusterView
+from rescheduler.planning.feasibility.filter_plugin import SharedLister
 from rescheduler.planning.feasibility.volume_claims import NO_CLAIM, add_to, claim_keys
 
 
@@ -31,21 +31,21 @@ class VolumeRestrictions:
 
     name = "VolumeRestrictions"
 
-    def __init__(self, view: ClusterView) -> None:
-        self._view = view
-        self._everywhere: Bools = np.ones(len(view.snapshot.nodes), bool)
+    def __init__(self, lister: SharedLister) -> None:
+        self._lister = lister
+        self._everywhere: Bools = np.ones(len(lister.snapshot.nodes), bool)
         self._mounts: list[tuple[Mount, ...]] = []
         self._claims: list[tuple[str, ...]] = []
         self._exclusive: list[tuple[str, ...]] = []
         # How many placed pods use a claim, and a disk by node and by how they mount it.
         self._claim_users: dict[str, int] = {}
         self._disk_users: dict[str, dict[tuple[int, bool], int]] = defaultdict(dict)
-        for template in range(len(view.snapshot.templates)):
-            self.know(template)
+        for template in range(len(lister.snapshot.templates)):
+            self.add_template(template)
 
-    def know(self, template: int) -> None:
+    def add_template(self, template: int) -> None:
         """Prepare for a template that was not there before."""
-        snapshot = self._view.snapshot
+        snapshot = self._lister.snapshot
         claims = claim_keys(snapshot.templates[template])
         self._mounts.append(mounts(snapshot.templates[template]))
         self._claims.append(claims)
@@ -59,7 +59,7 @@ class VolumeRestrictions:
         ]
         if not taken:
             return None
-        refused = np.zeros(len(self._view.snapshot.nodes), bool)
+        refused = np.zeros(len(self._lister.snapshot.nodes), bool)
         refused[taken] = True
         return refused
 
@@ -72,7 +72,7 @@ class VolumeRestrictions:
                 return f"{mount.disk} is in use by another pod on the node"
         raise AssertionError("asked why of a node that is not refused")
 
-    def placed(self, template: int, node: int, count: int, terminating: bool) -> None:
+    def count_pods(self, template: int, node: int, count: int, terminating: bool) -> None:
         """Pods of this template came to the node, or left it if `count` is negative."""
         for claim in self._exclusive[template]:
             add_to(self._claim_users, claim, count)
@@ -82,7 +82,7 @@ class VolumeRestrictions:
     def _obstacle(self, template: int) -> str | None:
         """What keeps the pod from every node."""
         for claim in self._claims[template]:
-            if claim not in self._view.snapshot.claims:
+            if claim not in self._lister.snapshot.claims:
                 return NO_CLAIM.format(claim)
         for claim in self._exclusive[template]:
             if claim in self._claim_users:

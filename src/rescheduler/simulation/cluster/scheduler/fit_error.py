@@ -40,13 +40,13 @@ def fit_error_message(checker: FeasibilityChecker, template: int) -> str:
     refusals = checker.refusals(template)
     reasons: Counter[str] = Counter()
     for number in np.unique(refusals).tolist():
-        rule = checker.rules[number - 1]
+        rule = checker.plugins[number - 1]
         refused: Bools = refusals == number
         if rule is checker.resources:
             reasons += _insufficient_counts(checker, template, refused)
-        elif rule is checker.spread:
+        elif rule is checker.topology_spread:
             reasons += _spread_counts(checker, template, refused)
-        elif rule is checker.neighbours:
+        elif rule is checker.inter_pod_affinity:
             reasons += _affinity_counts(checker, template, refused)
         else:
             reasons[_REASONS[rule.name]] += int(refused.sum())
@@ -71,7 +71,7 @@ def _insufficient_counts(
 def _spread_counts(checker: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
     lacking: Bools = np.zeros(len(refused), bool)
     for constraint in hard_constraints(checker.snapshot.templates[template]):
-        lacking |= checker.view.node_labels.column(constraint.topology_key).codes < 0
+        lacking |= checker.lister.node_labels.column(constraint.topology_key).codes < 0
     counts = {_SPREAD_LABEL_MISSING: refused & lacking, _SPREAD: refused & ~lacking}
     return Counter({reason: int(nodes.sum()) for reason, nodes in counts.items() if nodes.any()})
 
@@ -80,7 +80,7 @@ def _affinity_counts(checker: FeasibilityChecker, template: int, refused: Bools)
     found: Counter[str] = Counter()
     left = refused.copy()
     for part, reason in zip(
-        checker.neighbours.parts_refused(template), _AFFINITY_REASONS, strict=True
+        checker.inter_pod_affinity.refused_by_part(template), _AFFINITY_REASONS, strict=True
     ):
         if part is not None and (left & part).any():
             found[reason] = int((left & part).sum())

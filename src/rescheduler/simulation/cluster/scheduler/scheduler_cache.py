@@ -127,7 +127,7 @@ class SchedulerCache:
         objects = tuple(self._tables.nodes.by_key().values())
         cordoned = np.array([node.spec.unschedulable for node in objects], bool)
         known = self.checker.snapshot.nodes
-        self.checker.see_taints(replace(known, objects=objects, unschedulable=cordoned))
+        self.checker.update_taints(replace(known, objects=objects, unschedulable=cordoned))
         self.taint_version += 1
 
     def _add_templates(self) -> bool:
@@ -175,4 +175,4 @@ class SchedulerCache:
         template, node, terminating = self._meaning_of(place)
         self.counts.add(template, node, count, terminating)
         self.nonzero_used[:, node] += self.cached_templates.requests[template].held * count
-        self.checker.count(template, node, count, terminating)
+        self.checker.count_pods(template, node, count, terminating)

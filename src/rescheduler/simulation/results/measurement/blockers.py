@@ -4,8 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from rescheduler.planning.plan import Blocked as BlockedPod
-from rescheduler.planning.plan import Plan
+from rescheduler.planning.plan import BlockedPod, Plan
 from rescheduler.simulation.results.result import BlockerSummary, IdleReason, RoundCounts
 
 MAX_REASONS = 5

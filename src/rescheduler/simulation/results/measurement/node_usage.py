@@ -11,7 +11,7 @@ from rescheduler.model.resources import CPU, MEMORY, amounts_of, in_units
 from rescheduler.model.rules.node_availability import NodeLabel, is_open_to_users
 from rescheduler.model.snapshot import Bools, Floats
 from rescheduler.planning.feasibility.plugins.taint_toleration import hard_taints
-from rescheduler.planning.strategies.cost_optimization import node_prices
+from rescheduler.planning.node_prices import node_prices
 from rescheduler.simulation.cluster.json_objects import Json, is_ready
 from rescheduler.simulation.results.measurement.pod_facts import PodFacts
 

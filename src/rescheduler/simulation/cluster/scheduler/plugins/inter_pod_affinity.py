@@ -76,14 +76,14 @@ class InterPodAffinity:
 
     def _per_domain(self, key: str, weighted: Amounts) -> Amounts:
         """For each node, the sum over all nodes of its topology domain."""
-        codes, code_of = self._cache.checker.view.node_labels.column(key)
+        codes, code_of = self._cache.checker.lister.node_labels.column(key)
         # Nodes without the label, coded -1, share the first entry, which counts for nothing.
         per_domain = np.bincount(codes + 1, weighted, minlength=len(code_of) + 1).astype(np.int64)
         per_domain[0] = 0
         return np.asarray(per_domain[codes + 1])
 
     def _matching(self, term: PodAffinityTerm, new_pod: PodTemplate) -> list[int]:
-        neighbours, templates = self._cache.checker.neighbours, self._cache.templates
+        neighbours, templates = self._cache.checker.inter_pod_affinity, self._cache.templates
         return [
             number
             for number in self._cache.cached_templates.index.selected_by(term.label_selector)
@@ -93,7 +93,10 @@ class InterPodAffinity:
     def _preferences_about(self, template: int) -> list[PodPreference]:
         """The preferences whose term matches pods of this template; each is matched once."""
         about = self._about_template.setdefault(template, MatchingPreferences())
-        new_pod, neighbours = self._cache.templates[template], self._cache.checker.neighbours
+        new_pod, neighbours = (
+            self._cache.templates[template],
+            self._cache.checker.inter_pod_affinity,
+        )
         for preference in self._in_order[about.examined :]:
             if neighbours.is_meant(new_pod, preference.term, preference.namespace):
                 about.preferences.append(preference)

@@ -30,7 +30,7 @@ class NodeAffinity:
         key = key_of(*preferred)
         weights = self._weights.get(key)
         if weights is None:
-            labels = self._cache.checker.view.node_labels
+            labels = self._cache.checker.lister.node_labels
             weights = self._weights[key] = np.zeros(len(labels), np.int64)
             for term in preferred:
                 weights += term.weight * labels.matching_any([term.preference])

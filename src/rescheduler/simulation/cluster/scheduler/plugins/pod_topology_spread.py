@@ -76,7 +76,7 @@ class PodTopologySpread:
         )
 
     def _has_labels(self, constraints: Sequence[SoftConstraint], needs_all: bool) -> Bools:
-        labels = self._cache.checker.view.node_labels
+        labels = self._cache.checker.lister.node_labels
         has_labels = np.ones(len(labels), bool)
         if needs_all:
             for soft in constraints:
@@ -88,7 +88,7 @@ class PodTopologySpread:
     ) -> Floats:
         """The weighted number of matching pods in the domain of each node."""
         key = soft.constraint.topology_key
-        domain_of = self._cache.checker.view.node_labels.column(key).codes
+        domain_of = self._cache.checker.lister.node_labels.column(key).codes
         matching = self._matching(template, soft.selector)
         if key == _HOSTNAME:
             counts = matching[nodes]
@@ -96,7 +96,7 @@ class PodTopologySpread:
         else:
             # A node without the label is in a domain with all others of that kind.
             domains = len(np.unique(domain_of[nodes[has_labels[nodes]]]))
-            counted = has_labels & self._cache.checker.spread.nodes_by_policy(
+            counted = has_labels & self._cache.checker.topology_spread.nodes_by_policy(
                 template, soft.constraint
             )
             per_domain = np.bincount(

@@ -1,0 +1,51 @@
+"""Marks replacements that only the extender has steered, where no webhook does so.
+
+The mark is written in the background, after the response. A pod without it is followed all the
+same, but its migration then reports that it was not steered.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from rescheduler.errors import ReschedulerError
+from rescheduler.kube.api_server import ApiServer, object_path
+from rescheduler.migration import pod_marks
+from rescheduler.migration.migration_object import Migration
+from rescheduler.migration.moving_pod import PodMeta
+from rescheduler.model.kinds import POD
+
+logger = logging.getLogger(__name__)
+
+MOST_WAITING = 1000
+
+
+class ReplacementMarker:
+    """A queue of marks that are written one after the other."""
+
+    def __init__(self, server: ApiServer, clock: Callable[[], datetime]) -> None:
+        self._server = server
+        self._clock = clock
+        self._waiting: asyncio.Queue[tuple[PodMeta, Migration]] = asyncio.Queue(MOST_WAITING)
+
+    def mark(self, pod: PodMeta, migration: Migration) -> None:
+        """Mark a pod soon. It stays unmarked if too many are waiting."""
+        if not self._waiting.full():
+            self._waiting.put_nowait((pod, migration))
+
+    async def run(self) -> None:
+        """Write marks until cancelled."""
+        while True:
+            pod, migration = await self._waiting.get()
+            patch = pod_marks.steering(migration, self._clock())
+            # Another pod may have got the name meanwhile: the API server then reports a conflict.
+            patch["metadata"]["uid"] = pod.uid
+            extra = {"pod": pod.key, "migration": migration.key}
+            try:
+                await self._server.patch(object_path(POD, pod.key), patch)
+            except ReschedulerError as error:
+                logger.debug("Failed to mark a pod", extra={**extra, "error": str(error)})
+            else:
+                extra["target"] = migration.spec.target_node
+                logger.info("Steered a replacement", extra=extra)

@@ -1,0 +1,146 @@
+"""What it would cost nodes to receive one more pod, for the templates that descent looks at."""
+
+import numpy as np
+import numpy.typing as npt
+
+from rescheduler.model.moves import Mode
+from rescheduler.model.snapshot import Bools, Floats, Ints
+from rescheduler.planning.problem.problem import Problem
+from rescheduler.planning.search.node_totals import NodeTotals
+
+# Pods are compared by what the nodes would cost that suit most pods best.
+_PROSPECTS = 256
+# After so many moves these are other nodes.
+_MOVES_PER_CHOICE = 48
+
+
+class ArrivalCosts:
+    """A table: a row per template, a column per prospect, infinite where the node will not do.
+
+    A move changes two columns of it, so rows are built once and then only updated. Rows of
+    templates whose nearby pods changed are built again. The table shows which pods are worth a
+    closer look; `row` then looks at every node.
+    """
+
+    def __init__(self, problem: Problem, totals: NodeTotals) -> None:
+        self._problem = problem
+        self._totals = totals
+        self._slot_of: Ints = np.full(len(problem.snapshot.templates), -1, np.int32)
+        self._template_of: Ints = np.empty(0, np.int32)
+        self._moves = 0
+        self._mean_demand = self._typical_demand()
+        self._choose_prospects()
+
+    def _typical_demand(self) -> Floats:
+        groups, demand = self._problem.groups, self._problem.load.demand
+        if not len(groups):
+            return np.zeros(len(demand))
+        return np.asarray(demand[:, groups.template] @ groups.count / groups.count.sum())
+
+    def _choose_prospects(self) -> None:
+        """Choose the nodes that suit a typical pod best, and start with an empty table."""
+        row = self._rise(self._mean_demand)
+        row[~self._problem.load.takes_pods] = np.inf
+        few = min(_PROSPECTS, len(row))
+        self._prospects = np.sort(np.argpartition(row, few - 1)[:few]) if few else np.arange(0)
+        self._column_of = np.full(len(row), -1, np.int32)
+        self._column_of[self._prospects] = np.arange(few)
+        self._slot_of[:] = -1
+        self._template_of = np.empty(0, np.int32)
+        self._table: Floats = np.empty((0, few))
+        self._closed: Bools = np.empty((0, few), bool)
+
+    def _rise(self, demand: Floats) -> Floats:
+        """By how much the cost of each node would rise; infinite where it has no room."""
+        totals = self._totals
+        then = totals.used + demand[:, None]
+        rise = totals.objective.costs(then, totals.movable + 1) - totals.costs
+        lacking = (demand[:, None] > totals.free).any(axis=0)
+        avoided = totals.objective.avoids(slice(None), then)
+        rise[lacking if avoided is None else lacking | avoided] = np.inf
+        return rise
+
+    def row(self, template: int) -> Floats:
+        """What every node would cost more with one more such pod; infinite where it will not do."""
+        row = self._rise(self._problem.load.demand[:, template])
+        row[self._refused(template)] = np.inf
+        return row
+
+    def _refused(self, template: int) -> Bools:
+        """Where plugins other than NodeResourcesFit refuse it, with the pod itself still there."""
+        checker = self._problem.checker
+        if not checker.depends_on_pods[template] or self._problem.mode(template) == Mode.EVICT:
+            return self._problem.pods.always_refused(template)
+        refused = checker.refused_regardless_of_room(template)
+        takes_none = ~self._problem.load.takes_pods
+        return takes_none if refused is None else refused | takes_none
+
+    def least(self, templates: Ints, nodes: Ints) -> Floats:
+        """What the best prospect but its own node costs a pod of each of these templates."""
+        missing = np.unique(templates[self._slot_of[templates] < 0])
+        if len(missing):
+            self._build(missing)
+        slots, columns = self._slot_of[templates], self._column_of[nodes]
+        best: Floats = self._table.min(axis=1, initial=np.inf)[slots]
+        for index in np.flatnonzero(columns >= 0).tolist():
+            row = self._table[slots[index]].copy()
+            row[columns[index]] = np.inf
+            best[index] = row.min(initial=np.inf)
+        for index in np.flatnonzero(np.isinf(best)).tolist():
+            row = self.row(int(templates[index]))
+            row[nodes[index]] = np.inf
+            best[index] = row.min(initial=np.inf)
+        return best
+
+    def refresh(self, template: int, nodes: tuple[int, ...]) -> None:
+        """A pod of the template left or came to these nodes."""
+        self._moves += 1
+        if self._moves % _MOVES_PER_CHOICE == 0:
+            self._choose_prospects()
+            return
+        for affected in self._problem.checker.affected_by(template):
+            self._forget(affected)
+        if self._problem.checker.depends_on_pods[template]:
+            self._forget(template)
+        for node in nodes:
+            if self._column_of[node] >= 0:
+                self._update_column(node)
+
+    def _forget(self, template: int) -> None:
+        slot = int(self._slot_of[template])
+        if slot >= 0:
+            self._slot_of[template] = -1
+            self._template_of[slot] = -1
+
+    def _build(self, templates: Ints) -> None:
+        """Add rows for these templates."""
+        first = len(self._table)
+        closed = np.zeros((len(templates), len(self._prospects)), bool)
+        for index, template in enumerate(templates.tolist()):
+            closed[index] = self._refused(template)[self._prospects]
+        table = self._rises(templates, self._prospects)
+        table[closed] = np.inf
+        self._table = np.concatenate([self._table, table])
+        self._closed = np.concatenate([self._closed, closed])
+        self._template_of = np.concatenate([self._template_of, templates])
+        self._slot_of[templates] = np.arange(first, first + len(templates))
+
+    def _rises(self, templates: Ints, nodes: npt.NDArray[np.int64]) -> Floats:
+        """By how much the cost of each of these nodes would rise with a pod of each template."""
+        totals = self._totals
+        demand = self._problem.load.demand[:, templates][:, :, None]
+        then = totals.used[:, None, nodes] + demand
+        movable = np.broadcast_to(totals.movable[nodes] + 1, then.shape[1:])
+        rises = totals.objective.cost(nodes, then, movable) - totals.costs[nodes]
+        lacking = (demand > totals.free[:, None, nodes]).any(axis=0)
+        avoided = totals.objective.avoids(nodes, then)
+        rises[lacking if avoided is None else lacking | avoided] = np.inf
+        return rises
+
+    def _update_column(self, node: int) -> None:
+        """Bring the column of a node up to date."""
+        live = np.flatnonzero(self._template_of >= 0)
+        column = int(self._column_of[node])
+        rises = self._rises(self._template_of[live], np.array([node]))[:, 0]
+        rises[self._closed[live, column]] = np.inf
+        self._table[live, column] = rises

@@ -1,0 +1,110 @@
+"""What strategies can ask about pods: which could move, which nodes take them, whose they are.
+
+Nothing here depends on what any strategy wants. The costly parts are computed when first asked
+for: most plans of a balanced cluster need none of them.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from rescheduler.model.pod_templates import PodTemplate
+from rescheduler.model.snapshot import Bools, Ints, Snapshot
+from rescheduler.planning.feasibility.checker import FeasibilityChecker
+from rescheduler.planning.feasibility.node_conflicts import NodeConflicts
+from rescheduler.planning.movability.equivalence_groups import EquivalenceGroups
+from rescheduler.planning.movability.movability import Movability
+from rescheduler.planning.movability.workload_owners import WorkloadOwners
+from rescheduler.planning.node_load import NodeLoad
+
+
+class NodeMasks(NamedTuple):
+    """Answers about nodes. Few masks cover all templates: each once, and which one each has."""
+
+    masks: Bools
+    mask_of: Ints
+
+
+class StrategyContext:
+    """The pods of a snapshot at the start of a plan, for strategies and for the search."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        load: NodeLoad,
+        movability: Movability,
+        groups: EquivalenceGroups,
+    ) -> None:
+        self.snapshot = snapshot
+        self.load = load
+        self.movability = movability
+        self.groups = groups
+        """The movable pods, by node and template."""
+
+    @property
+    def workloads(self) -> WorkloadOwners:
+        """Who pods belong to."""
+        return self.movability.workloads
+
+    # The most expensive part of all this.
+    @cached_property
+    def checker(self) -> FeasibilityChecker:
+        """Which nodes accept which pods. The search moves the checker's pods as it goes."""
+        return FeasibilityChecker(self.snapshot)
+
+    @cached_property
+    def conflicts(self) -> NodeConflicts:
+        """Pods that must not share a node, as they are at the start."""
+        return NodeConflicts(self.snapshot, self.checker)
+
+    @cached_property
+    def kept_in_use(self) -> Bools:
+        """Nodes with pods that stay and do not belong to them: in use, whatever is moved."""
+        belongs = np.array([_belongs_to_node(pod) for pod in self.snapshot.templates], bool)
+        pods = self.snapshot.pods
+        stays = pods.placed & ~self.movability.movable & ~belongs[pods.template]
+        counts = np.bincount(pods.node[stays], minlength=len(self.snapshot.nodes))
+        return np.asarray(counts > 0)
+
+    # ------------------------------------------------------------ what nodes alone decide
+
+    def always_refused(self, template: int) -> Bools:
+        """Nodes that will not do for the template, whatever else is there."""
+        refused = self.checker.always_refused(template)
+        return ~self.load.takes_pods if refused is None else refused | ~self.load.takes_pods
+
+    def refused_masks(self, templates: Ints) -> Bools:
+        """For each of these templates, nodes that will not do, whatever else is there."""
+        return self._refused.masks[self._refused.mask_of[templates]]
+
+    def misplaced(self, templates: Ints, nodes: Ints) -> Bools:
+        """Pods of these templates that the nodes they are on would not take by themselves."""
+        return self._misplaced.masks[self._misplaced.mask_of[templates], nodes]
+
+    @cached_property
+    def _refused(self) -> NodeMasks:
+        return self._node_masks(self.always_refused)
+
+    @cached_property
+    def _misplaced(self) -> NodeMasks:
+        return self._node_masks(self.checker.misplaced)
+
+    def _node_masks(self, mask_for: Callable[[int], Bools | None]) -> NodeMasks:
+        nowhere = np.zeros(len(self.snapshot.nodes), bool)
+        number_of: dict[bytes, int] = {}
+        masks: list[Bools] = []
+        mask_of = np.zeros(len(self.snapshot.templates), np.int32)
+        for template in np.unique(self.groups.template).tolist():
+            found = mask_for(template)
+            mask = nowhere if found is None else found
+            number = mask_of[template] = number_of.setdefault(mask.tobytes(), len(number_of))
+            if number == len(masks):
+                masks.append(mask)
+        return NodeMasks(np.array(masks, bool).reshape(len(masks), len(nowhere)), mask_of)
+
+
+def _belongs_to_node(template: PodTemplate) -> bool:
+    """Whether such pods are on a node because it is there."""
+    return template.owner is not None and template.owner.kind in ("DaemonSet", "Node")
