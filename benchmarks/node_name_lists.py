@@ -16,11 +16,11 @@ import msgspec
 
 from benchmarks.extender import LISTS, SAMPLE, Passed, request_body, shuffled
 from benchmarks.figures import Figure, report
-from rescheduler.controller.migration_watches import MigrationWatches
 from rescheduler.extender.handlers import ExtenderHandlers
 from rescheduler.extender.waiting_migrations import WaitingMigrations
 from rescheduler.kube.event_recorder import EventRecorder
 from rescheduler.kube.live_store import LiveStore
+from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.model.kinds import KIND_BY_NAME
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.settings import Policy

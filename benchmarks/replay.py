@@ -15,7 +15,7 @@ from aiohttp import web
 
 from benchmarks.clusters import with_pod_rules
 from rescheduler.migration.migration_object import MIGRATION, Phase, Step
-from rescheduler.migration.migration_requests import migration_body
+from rescheduler.migration.migration_request import migration_body
 from rescheduler.model.kinds import KINDS, POD
 from rescheduler.model.moves import Mode
 from testcluster.client import JsonObject

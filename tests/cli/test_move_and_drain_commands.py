@@ -80,7 +80,7 @@ def test_a_dry_run_changes_nothing(
     (pod,) = corner.deploy("web", 1)
     label(corner, node_of(pod), "true")
     start("run", "--dry-run", "--policy", policy)
-    wait_until(lambda: "Would have asked for a move" in output(), what="it has planned")
+    wait_until(lambda: "Would have requested a move" in output(), what="it has planned")
     label(corner, node_of(pod), None)
     assert not is_cordoned(corner, node_of(pod))
     assert corner.all("migrations") == []
@@ -168,7 +168,7 @@ def test_ctrl_c_leaves_migrations_running_or_cancels_them(
     key = f"{corner.namespace}/{pod['metadata']['name']}"
     more = ["--cancel-on-interrupt"] if cancels else []
     process = start("move", key, "--to", target, "--wait", *more)
-    wait_until(lambda: "waits for its turn" in output(), what="it follows the migration")
+    wait_until(lambda: "waiting to be started" in output(), what="it follows the migration")
     process.send_signal(signal.SIGINT)
     assert process.wait(120) in (1, 130)
     assert "Traceback" not in output()

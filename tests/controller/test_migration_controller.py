@@ -1,11 +1,7 @@
-"""The controller as a whole: its limits, its queue, its memory, and what others left behind."""
-
-import asyncio
+"""The migration controller as a whole: limits, restarts, deletions and leftovers."""
 
 import msgspec
 
-from rescheduler.controller.work_queue import WorkQueue
-from rescheduler.kube.backoff import Backoff
 from rescheduler.settings import Limit
 from testcluster.applying import apply
 from testcluster.builders import budget
@@ -46,26 +42,26 @@ async def test_no_more_are_in_flight_than_allowed(corner: Corner) -> None:
     options = msgspec.structs.replace(
         QUICK_OPTIONS, max_in_flight=2, max_per_workload=Limit("100%")
     )
-    flying: set[str] = set()
+    in_flight: set[str] = set()
     most = 0
 
     def count(point: str, key: str) -> None:
         nonlocal most
         if point == "before-start":
-            flying.add(key)
+            in_flight.add(key)
         if point == "after-finish":
-            flying.discard(key)
-        most = max(most, len(flying))
+            in_flight.discard(key)
+        most = max(most, len(in_flight))
 
-    async with controller_on(corner.cluster, options, count):
+    async with controller_on(corner.cluster, options, reached=count):
         names = [corner.migrate(pod, target) for pod in pods]
         statuses = await corner.finished(*names)
-    assert {each["outcome"] for each in statuses} == {"Landed"}
+    assert {status["outcome"] for status in statuses} == {"Landed"}
     assert most == 2
 
 
 async def test_a_deleted_migration_leaves_every_queue(corner: Corner) -> None:
-    """The one in flight is deleted, and so is one that waits: the place is free for the third."""
+    """The one in flight is deleted, and so is one that waits: the slot is free for the third."""
     corner.add_nodes("a")
     pods = corner.deploy("web", 3)
     (stuck,) = corner.add_nodes("stuck", managed=False)
@@ -78,14 +74,14 @@ async def test_a_deleted_migration_leaves_every_queue(corner: Corner) -> None:
         corner.outside.delete(corner.path("migrations", second))
         corner.outside.delete(corner.path("migrations", first))
         (status,) = await corner.finished(third)
-        await corner.until(lambda: not corner.leftovers(), "the first was undone")
+        await corner.until(lambda: not corner.leftovers(), "the first was rolled back")
         await corner.until(lambda: controller.in_flight == 0, "nothing is in flight")
     assert status["outcome"] == "Landed"
-    kept = {each["metadata"]["name"] for each in corner.pods("web")}
+    kept = {pod["metadata"]["name"] for pod in corner.pods("web")}
     assert {pods[0]["metadata"]["name"], pods[1]["metadata"]["name"]} <= kept
 
 
-async def test_a_restart_picks_up_what_is_in_flight(corner: Corner) -> None:
+async def test_a_restart_continues_migrations_in_flight(corner: Corner) -> None:
     corner.add_nodes("a")
     (old,) = corner.deploy("web", 1)
     (target,) = corner.add_nodes("b", managed=False)
@@ -102,14 +98,14 @@ async def test_a_restart_picks_up_what_is_in_flight(corner: Corner) -> None:
     assert (ended["outcome"], ended["newPod"], ended["attempts"]) == ("Landed", new, 1)
 
 
-async def test_leftovers_of_any_age_are_cleaned_and_nothing_else_is_touched(
+async def test_leftovers_of_any_age_are_cleaned_up_and_nothing_else_is_changed(
     corner: Corner,
 ) -> None:
     corner.add_nodes("a")
     pods = corner.deploy("web", 2)
-    marked, users = pods
-    annotate(corner, marked, {COST: "-2147483647", "rescheduler.dev/previous-deletion-cost": "3"})
-    label(corner, marked, {ID: "long-gone", STATUS: "in-progress"})
+    leftover, users = pods
+    annotate(corner, leftover, {COST: "-2147483647", "rescheduler.dev/previous-deletion-cost": "3"})
+    label(corner, leftover, {ID: "long-gone", STATUS: "in-progress"})
     annotate(corner, users, {COST: "-2147483647"})
     orphan = unadopted(corner, pods[0])
     apply(corner.cluster, orphan)
@@ -118,10 +114,10 @@ async def test_leftovers_of_any_age_are_cleaned_and_nothing_else_is_touched(
     apply(corner.cluster, temporary, budget(f"{corner.namespace}/users", max_unavailable=1))
     async with controller_on(corner.cluster):
         await corner.until(lambda: len(corner.all("poddisruptionbudgets")) == 1, "one budget left")
-        await corner.until(lambda: corner.pod("web-orphan") is None, "the orphan is gone")
-        await corner.until(lambda: cost_of(corner, marked) == "3", "the cost is put back")
+        await corner.until(lambda: corner.pod("web-orphan") is None, "the orphan is deleted")
+        await corner.until(lambda: cost_of(corner, leftover) == "3", "the cost is restored")
     assert cost_of(corner, users) == "-2147483647"
-    assert ID not in (corner.pod(marked["metadata"]["name"]) or {})["metadata"]["labels"]
+    assert ID not in (corner.pod(leftover["metadata"]["name"]) or {})["metadata"]["labels"]
     assert corner.all("poddisruptionbudgets")[0]["metadata"]["name"] == "users"
     assert sum(map(is_ready, corner.pods("web"))) == 2
 
@@ -144,7 +140,7 @@ def label(corner: Corner, pod: JsonObject, labels: dict[str, str]) -> None:
 
 
 def unadopted(corner: Corner, like: JsonObject) -> JsonObject:
-    """A new pod whose migration was never finished, by a controller that is no more."""
+    """A new pod whose migration no longer exists."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -178,7 +174,7 @@ async def test_two_migrations_of_one_pod_move_it_once(corner: Corner) -> None:
     async with controller_on(corner.cluster):
         names = [corner.migrate(old, target, f"to-{target}") for target in targets]
         statuses = await corner.finished(*names)
-    assert sorted(each["phase"] for each in statuses) == ["Cancelled", "Completed"], statuses
+    assert sorted(status["phase"] for status in statuses) == ["Cancelled", "Completed"], statuses
     assert len(corner.pods("web")) == 1
     assert corner.leftovers() == []
 
@@ -193,31 +189,3 @@ async def test_a_stopped_controller_ends_and_leaves_migrations_to_the_next(corne
         controller.stop()
         await corner.until(lambda: not controller.is_running, "it has ended")
     assert corner.status(name)["phase"] == "InProgress"
-
-
-# ------------------------------------------------------------ the queue
-
-
-async def test_a_key_is_never_worked_on_twice_at_once() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    queue.add("a")
-    queue.add("a")
-    assert await queue.get() == "a"
-    queue.add("a")
-    assert len(queue) == 2
-    waiting = asyncio.ensure_future(queue.get())
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    queue.done("a")
-    assert await waiting == "a"
-
-
-async def test_a_key_that_fails_comes_back_later_each_time() -> None:
-    queue: WorkQueue[str] = WorkQueue(Backoff(0.001, 1.0))
-    waits = []
-    queue.add("a")
-    for _ in range(4):
-        waits.append(queue.retry(await queue.get()))
-    assert waits[3] > waits[0]
-    queue.drop("a")
-    assert "a" not in queue

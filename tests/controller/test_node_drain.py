@@ -1,16 +1,19 @@
 """Nodes are drained although no budget allows any eviction."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 
-from rescheduler.cli.migration_follower import MigrationFollower
-from rescheduler.cli.options import FollowOptions
 from rescheduler.controller.node_drain import NodeDrain, RemainingPods
+from rescheduler.kube.api_server import object_path
 from rescheduler.kube.client import Client
+from rescheduler.migration.migration_object import MIGRATION, Migration
+from rescheduler.migration.migration_request import create_migration
 from rescheduler.settings import Policy
 from testcluster.applying import apply
 from testcluster.builders import budget, deployment
+from tests.migration.ready_pod_watch import ReadyPodWatch
 from tests.migration.support import (
     QUICK_OPTIONS,
     Corner,
@@ -19,7 +22,6 @@ from tests.migration.support import (
     is_ready,
     node_of,
 )
-from tests.migration.watcher import Watcher
 
 APPS, REPLICAS = 25, 4
 MANY_AT_ONCE = msgspec.structs.replace(QUICK_OPTIONS, max_per_node=20)
@@ -29,34 +31,42 @@ def fill(corner: Corner) -> list[str]:
     """A hundred pods of Deployments whose budgets allow no eviction at all; their names."""
     apps = [f"app-{number:02}" for number in range(APPS)]
     for app in apps:
-        made = deployment(f"{corner.namespace}/{app}", REPLICAS, "100m", template=corner.here())
+        workload = deployment(f"{corner.namespace}/{app}", REPLICAS, "100m", template=corner.here())
         protection = budget(f"{corner.namespace}/{app}", min_available=REPLICAS)
-        apply(corner.cluster, made, protection)
+        apply(corner.cluster, workload, protection)
     return apps
 
 
 def none_is_allowed(corner: Corner) -> bool:
     budgets = corner.all("poddisruptionbudgets")
     return all(
-        each.get("status", {}).get("currentHealthy") == REPLICAS
-        and each["status"]["disruptionsAllowed"] == 0
-        for each in budgets
+        budget.get("status", {}).get("currentHealthy") == REPLICAS
+        and budget["status"]["disruptionsAllowed"] == 0
+        for budget in budgets
     )
 
 
 def generations(corner: Corner) -> dict[str, int]:
     return {
-        each["metadata"]["name"]: each["metadata"]["generation"]
-        for each in corner.all("deployments")
+        found["metadata"]["name"]: found["metadata"]["generation"]
+        for found in corner.all("deployments")
     }
 
 
-async def drained(client: Client, node: str, policy: Policy) -> RemainingPods:
-    following = FollowOptions(wait=True, here=False, cancel_on_interrupt=False)
-    follower = MigrationFollower(client, policy.migration_options(), following)
-    drain = NodeDrain(client, node, policy, follower.create_and_follow)
-    await drain.cordon()
-    return await drain.run()
+async def drain(corner: Corner, client: Client, node: str, policy: Policy) -> RemainingPods:
+    """Cordon and drain a node, following the Migrations."""
+
+    async def create_and_follow(bodies: list[dict[str, Any]]) -> list[Migration]:
+        for body in bodies:
+            await create_migration(client, body)
+        names = [body["metadata"]["name"] for body in bodies]
+        await corner.finished(*names, timeout=90)
+        keys = [f"{corner.namespace}/{name}" for name in names]
+        return [await client.get(object_path(MIGRATION, key), Migration) for key in keys]
+
+    node_drain = NodeDrain(client, node, policy, create_and_follow)
+    await node_drain.cordon()
+    return await node_drain.run()
 
 
 async def test_a_hundred_pods_leave_their_nodes_with_never_one_ready_pod_too_few(
@@ -68,14 +78,18 @@ async def test_a_hundred_pods_leave_their_nodes_with_never_one_ready_pod_too_few
     await corner.until(lambda: none_is_allowed(corner), "no budget allows anything")
     corner.add_nodes("new-a", "new-b", "new-c", cpu="16")
     before = generations(corner)
-    with Watcher(corner.cluster, corner.namespace) as watcher:
+    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
         async with (
             controller_on(corner.cluster, MANY_AT_ONCE),
             client_for(corner.cluster) as client,
         ):
             policy = Policy(migration=MANY_AT_ONCE)
-            remaining = await asyncio.gather(*[drained(client, node, policy) for node in sources])
-        await corner.until(lambda: len(corner.pods()) == APPS * REPLICAS, "the old pods are gone")
+            remaining = await asyncio.gather(
+                *[drain(corner, client, node, policy) for node in sources]
+            )
+        await corner.until(
+            lambda: len(corner.pods()) == APPS * REPLICAS, "the old pods are deleted"
+        )
     assert remaining == [RemainingPods({}, {})] * 2
     assert watcher.problems == []
     assert {app: watcher.fewest[app] for app in apps} == dict.fromkeys(apps, REPLICAS)
@@ -83,10 +97,10 @@ async def test_a_hundred_pods_leave_their_nodes_with_never_one_ready_pod_too_few
     assert not [pod for pod in corner.pods() if node_of(pod) in sources]
     migrations = corner.all("migrations")
     assert len(migrations) == APPS * REPLICAS
-    for each in migrations:
-        new = corner.pod(each["status"]["newPod"])
+    for migration in migrations:
+        new = corner.pod(migration["status"]["newPod"])
         assert new is not None
-        assert node_of(new) == each["spec"]["targetNode"], each
-        assert each["status"]["outcome"] == "Landed"
+        assert node_of(new) == migration["spec"]["targetNode"], migration
+        assert migration["status"]["outcome"] == "Landed"
     assert generations(corner) == before
     assert corner.leftovers() == []

@@ -1,6 +1,6 @@
-"""A pod that makes its node too hot brings the next round forward."""
+"""A pod that overloads its node triggers a round."""
 
-from rescheduler.controller.overload_trigger import OverloadTrigger, hot_among
+from rescheduler.controller.overload_trigger import OverloadTrigger, overloaded_nodes
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.settings import Policy
@@ -11,7 +11,7 @@ from tests.kube.support import QUICK_WATCH
 from tests.migration.support import Corner, client_for
 
 
-async def test_a_binding_that_makes_a_node_too_hot_calls_for_a_round(corner: Corner) -> None:
+async def test_a_binding_that_overloads_a_node_triggers_a_round(corner: Corner) -> None:
     (name,) = corner.add_nodes("a", cpu="4")
     calls: list[set[str]] = []
     async with client_for(corner.cluster) as client:
@@ -19,18 +19,18 @@ async def test_a_binding_that_makes_a_node_too_hot_calls_for_a_round(corner: Cor
         store = LiveStore(client, tables, settings=QUICK_WATCH)
         store.start()
         await store.synced()
-        prevention = OverloadTrigger(
-            tables, lambda: policy, lambda: calls.append(hot_among([name], tables, policy))
+        trigger = OverloadTrigger(
+            tables, lambda: policy, lambda: calls.append(overloaded_nodes([name], tables, policy))
         )
-        prevention.watch(store)
+        trigger.watch(store)
         apply(corner.cluster, pod(f"{corner.namespace}/small", on=name, cpu="1"))
         await corner.until(lambda: f"{corner.namespace}/small" in tables.pods, "it is seen")
         apply(corner.cluster, pod(f"{corner.namespace}/big", on=name, cpu="2500m"))
-        await corner.until(lambda: any(name in hot for hot in calls), "a round is called for")
+        await corner.until(lambda: any(name in nodes for nodes in calls), "a round is triggered")
         await store.stop()
 
 
-def test_nodes_above_a_threshold_are_hot() -> None:
+def test_nodes_above_a_threshold_are_overloaded() -> None:
     tables = tables_of(
         [
             node("cool", cpu="10", memory="10Gi"),
@@ -46,5 +46,5 @@ def test_nodes_above_a_threshold_are_hot() -> None:
         ]
     )
     names = ("cool", "busy", "full", "empty", "unknown")
-    assert hot_among(names, tables, Policy()) == {"busy", "full"}
-    assert hot_among(names, tables, Policy(cpu_threshold=90.0)) == {"full"}
+    assert overloaded_nodes(names, tables, Policy()) == {"busy", "full"}
+    assert overloaded_nodes(names, tables, Policy(cpu_threshold=90.0)) == {"full"}

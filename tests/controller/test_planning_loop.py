@@ -1,14 +1,15 @@
-"""Rounds ask for moves, remember what became of earlier ones, and withdraw what is stale."""
+"""Rounds request moves, heed the outcome of earlier ones, and delete what did not start."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
-from rescheduler.controller.migration_watches import MigrationWatches
-from rescheduler.controller.planning_loop import PlanningLoop, first_wave
+from rescheduler.controller.move_requests import first_wave
+from rescheduler.controller.planning_loop import PlanningLoop
 from rescheduler.kube.clock import WALL_CLOCK, WallClock
 from rescheduler.kube.live_store import LiveStore
+from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.model.moves import Mode
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.planning.plan import Move
@@ -22,7 +23,7 @@ POLICY = Policy(enabled_strategies=(StrategyName.NODE_MAINTENANCE,), max_resched
 
 
 class FastClock(WallClock):
-    """One that is ahead."""
+    """A clock that is ahead."""
 
     def __init__(self, ahead: timedelta) -> None:
         self._ahead = ahead
@@ -32,19 +33,19 @@ class FastClock(WallClock):
 
 
 @asynccontextmanager
-async def rounds_on(corner: Corner, minutes_later: int = 0) -> AsyncIterator[PlanningLoop]:
+async def planning_loop_on(corner: Corner, minutes_later: int = 0) -> AsyncIterator[PlanningLoop]:
     async with client_for(corner.cluster) as client:
         tables = ClusterTables()
         store = LiveStore(client, tables, settings=QUICK_WATCH)
-        watching = MigrationWatches(client, store, tables, QUICK_WATCH)
+        watches = MigrationWatches(client, store, tables, QUICK_WATCH)
         store.start()
-        watches = watching.start()
-        await watching.synced()
+        tasks = watches.start()
+        await watches.synced()
         clock = FastClock(timedelta(minutes=minutes_later))
-        yield PlanningLoop(client, store, watching, POLICY, clock=clock)
-        for watch in watches:
-            watch.cancel()
-        await asyncio.gather(*watches, return_exceptions=True)
+        yield PlanningLoop(client, store, watches, POLICY, clock=clock)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await store.stop()
 
 
@@ -53,38 +54,38 @@ def under_maintenance(corner: Corner) -> tuple[JsonObject, str]:
     corner.add_nodes("a")
     (pod,) = corner.deploy("web", 1)
     (target,) = corner.add_nodes("b")
-    rest(corner, node_of(pod), "true")
+    set_maintenance(corner, node_of(pod), "true")
     return pod, target
 
 
-def rest(corner: Corner, node: str, value: str | None) -> None:
+def set_maintenance(corner: Corner, node: str, value: str | None) -> None:
     corner.outside.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {MAINTENANCE: value}}})
 
 
-def asked_for(corner: Corner) -> list[tuple[str, str]]:
+def requested_moves(corner: Corner) -> list[tuple[str, str]]:
     return [
-        (each["spec"]["pod"]["name"], each["spec"]["targetNode"])
-        for each in corner.all("migrations")
-        if not each["status"].get("outcome")
+        (migration["spec"]["pod"]["name"], migration["spec"]["targetNode"])
+        for migration in corner.all("migrations")
+        if not migration["status"].get("outcome")
     ]
 
 
-async def test_a_round_asks_for_a_move_once(corner: Corner) -> None:
+async def test_a_round_requests_a_move_once(corner: Corner) -> None:
     pod, target = under_maintenance(corner)
-    async with rounds_on(corner) as rounds:
-        await rounds.run_round()
-        again = await rounds.run_round()
-        await corner.until(lambda: asked_for(corner))
-        third = await rounds.run_round()
-    rest(corner, node_of(pod), None)
-    assert asked_for(corner) == [(pod["metadata"]["name"], target)]
+    async with planning_loop_on(corner) as loop:
+        await loop.run_round()
+        again = await loop.run_round()
+        await corner.until(lambda: requested_moves(corner))
+        third = await loop.run_round()
+    set_maintenance(corner, node_of(pod), None)
+    assert requested_moves(corner) == [(pod["metadata"]["name"], target)]
     assert again is not None
     assert third is not None
-    mine = [move.pod for move in third.asked_for if move.pod.startswith(corner.namespace)]
+    mine = [move.pod for move in third.requested if move.pod.startswith(corner.namespace)]
     assert mine == []
 
 
-async def test_a_move_that_came_back_is_not_asked_for_again_at_once(corner: Corner) -> None:
+async def test_a_move_that_came_back_is_not_requested_again_at_once(corner: Corner) -> None:
     pod, target = under_maintenance(corner)
     name = corner.migrate(pod, target, "earlier")
     owner = pod["metadata"]["ownerReferences"][0]
@@ -97,25 +98,27 @@ async def test_a_move_that_came_back_is_not_asked_for_again_at_once(corner: Corn
     }
     corner.outside.patch(corner.path("migrations", name) + "/status", {"status": ended})
     key = f"{corner.namespace}/{pod['metadata']['name']}"
-    async with rounds_on(corner) as rounds:
-        made = await rounds.run_round()
-    assert made is not None
-    assert {each.pod: each.blocker for each in made.plan.blocked}[key] == "RecentlyMoved"
-    assert asked_for(corner) == []
-    async with rounds_on(corner, minutes_later=11) as rounds:
-        await rounds.run_round()
-        await corner.until(lambda: asked_for(corner), "later it is tried again")
-    rest(corner, node_of(pod), None)
+    async with planning_loop_on(corner) as loop:
+        finished = await loop.run_round()
+    assert finished is not None
+    assert {blocked.pod: blocked.blocker for blocked in finished.plan.blocked}[
+        key
+    ] == "RecentlyMoved"
+    assert requested_moves(corner) == []
+    async with planning_loop_on(corner, minutes_later=11) as loop:
+        await loop.run_round()
+        await corner.until(lambda: requested_moves(corner), "later it is tried again")
+    set_maintenance(corner, node_of(pod), None)
 
 
-async def test_a_planned_move_that_never_started_is_withdrawn(corner: Corner) -> None:
+async def test_a_planned_migration_that_never_started_is_deleted(corner: Corner) -> None:
     pod = {"metadata": {"name": "web-1", "uid": "1"}}
     corner.migrate(pod, "a", "planned", strategy="LoadBalancing")
-    corner.migrate(pod, "a", "asked-for-by-a-person")
-    async with rounds_on(corner, minutes_later=10) as rounds:
-        await rounds.run_round()
-    assert [each["metadata"]["name"] for each in corner.all("migrations")] == [
-        "asked-for-by-a-person"
+    corner.migrate(pod, "a", "requested-by-a-person")
+    async with planning_loop_on(corner, minutes_later=10) as loop:
+        await loop.run_round()
+    assert [found["metadata"]["name"] for found in corner.all("migrations")] == [
+        "requested-by-a-person"
     ]
 
 

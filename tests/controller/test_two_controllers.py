@@ -3,8 +3,8 @@
 from rescheduler.settings import Limit, MigrationOptions, Seconds
 from testcluster.applying import apply
 from testcluster.builders import budget, deployment
+from tests.migration.ready_pod_watch import ReadyPodWatch
 from tests.migration.support import Corner, controller_on, is_ready, node_of
-from tests.migration.watcher import Watcher
 
 APPS, REPLICAS = 10, 3
 OPTIONS = MigrationOptions(
@@ -12,17 +12,17 @@ OPTIONS = MigrationOptions(
 )
 
 
-async def test_two_controllers_make_no_second_copy_and_no_gap(corner: Corner) -> None:
+async def test_two_controllers_create_no_second_copy_and_leave_no_gap(corner: Corner) -> None:
     corner.add_nodes("a", cpu="16")
     apps = [f"app-{number}" for number in range(APPS)]
     for app in apps:
         key = f"{corner.namespace}/{app}"
-        made = deployment(key, REPLICAS, "100m", template=corner.here())
-        apply(corner.cluster, made, budget(key, min_available=REPLICAS))
+        body = deployment(key, REPLICAS, "100m", template=corner.here())
+        apply(corner.cluster, body, budget(key, min_available=REPLICAS))
     count = APPS * REPLICAS
     await corner.until(lambda: sum(map(is_ready, corner.pods())) == count)
     (target,) = corner.add_nodes("b", cpu="16")
-    with Watcher(corner.cluster, corner.namespace) as watcher:
+    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
         async with (
             controller_on(corner.cluster, OPTIONS),
             controller_on(corner.cluster, OPTIONS),
@@ -30,10 +30,10 @@ async def test_two_controllers_make_no_second_copy_and_no_gap(corner: Corner) ->
             names = [corner.migrate(pod, target) for pod in corner.pods()]
             statuses = await corner.finished(*names)
             await corner.until(lambda: not corner.leftovers(), "nothing is left behind")
-        await corner.until(lambda: len(corner.pods()) == count, "the old pods are gone")
-    assert {each.get("outcome") for each in statuses} == {"Landed"}, statuses
+        await corner.until(lambda: len(corner.pods()) == count, "the old pods are deleted")
+    assert {status.get("outcome") for status in statuses} == {"Landed"}, statuses
     assert {node_of(pod) for pod in corner.pods()} == {target}
     assert {app: watcher.fewest[app] for app in apps} == dict.fromkeys(apps, REPLICAS)
-    # All three pods of an app may be on their way at once, each with one successor.
+    # All three pods of an app may be moved at once, each with one new pod.
     assert max(watcher.most.values()) <= 2 * REPLICAS
     assert watcher.problems == []

@@ -1,4 +1,4 @@
-"""What the tests of migrations share: a corner of the cluster of their own, and a controller."""
+"""What the tests of migrations share: a namespace with nodes of its own, and a controller."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -6,12 +6,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from rescheduler.controller.migration_controller import MigrationController
-from rescheduler.controller.migration_watches import MigrationWatches
+from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.client import Client
 from rescheduler.kube.live_store import LiveStore
-from rescheduler.migration.executor import Reached, ignore
+from rescheduler.migration.executor import Executor
+from rescheduler.migration.migration_watches import MigrationWatches
+from rescheduler.migration.state_machine.actions import Write
+from rescheduler.migration.state_machine.observation import Observation
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.settings import MigrationOptions, Seconds
+from rescheduler.settings import MigrationOptions, Policy, Seconds
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import deployment, node
@@ -26,6 +29,9 @@ STATUS = "scheduler.alpha.kubernetes.io/migration-status"
 COST = "controller.kubernetes.io/pod-deletion-cost"
 TEST_LABEL = "rescheduler-test"
 
+Reached = Callable[[str, str], None]
+"""Takes the point that was reached, such as `before-evict`, and the key of the Migration."""
+
 # Retries at once, so that a test of them does not wait.
 QUICK_OPTIONS = MigrationOptions(retry_delay_seconds=Seconds(0.05), timeout_seconds=Seconds(120))
 
@@ -38,20 +44,39 @@ def client_for(cluster: TestCluster, server: str | None = None) -> Client:
     return Client(connection, QUICK_CLIENT)
 
 
+class ReportingExecutor(Executor):
+    """Reports before and after every write of a migration."""
+
+    def __init__(self, server: ApiServer, watches: MigrationWatches, reached: Reached) -> None:
+        super().__init__(server, watches)
+        self._reached = reached
+
+    async def carry_out(self, action: Write, o: Observation) -> None:
+        self._reached(f"before-{action.name}", o.migration.key)
+        await super().carry_out(action, o)
+        self._reached(f"after-{action.name}", o.migration.key)
+
+
 @asynccontextmanager
 async def controller_on(
     cluster: TestCluster,
     options: MigrationOptions = QUICK_OPTIONS,
-    reached: Reached = ignore,
+    reached: Reached | None = None,
+    *,
     server: str | None = None,
+    allow_bare_pods: bool = False,
 ) -> AsyncIterator[MigrationController]:
     """A controller that carries out the cluster's Migrations while the block runs."""
     async with client_for(cluster, server) as client:
         tables = ClusterTables()
         store = LiveStore(client, tables, settings=QUICK_WATCH)
         store.start()
-        watching = MigrationWatches(client, store, tables, QUICK_WATCH)
-        controller = MigrationController(client, watching, options, reached)
+        watches = MigrationWatches(client, store, tables, QUICK_WATCH)
+        executor = Executor(client, watches)
+        if reached is not None:
+            executor = ReportingExecutor(client, watches, reached)
+        policy = Policy(migration=options, allow_bare_pods=allow_bare_pods)
+        controller = MigrationController(client, watches, executor, policy)
         running = asyncio.create_task(controller.run())
         try:
             await store.synced()
@@ -73,18 +98,18 @@ class Corner:
         self.outside: OutsideClient = cluster.client
         self.nodes: list[str] = []
 
-    # ------------------------------------------------------------ making things
+    # ------------------------------------------------------------ creating objects
 
     def add_nodes(self, *names: str, **options: Any) -> list[str]:
-        """Nodes of this corner, by short names."""
-        made = [f"{self.namespace}-{name}" for name in names]
+        """Add nodes for this namespace, by short names."""
+        created = [f"{self.namespace}-{name}" for name in names]
         labels = {TEST_LABEL: self.namespace, **options.pop("labels", {})}
-        apply(self.cluster, *[node(name, labels=labels, **options) for name in made])
-        self.nodes += made
-        return made
+        apply(self.cluster, *[node(name, labels=labels, **options) for name in created])
+        self.nodes += created
+        return created
 
     def here(self, **template: Any) -> dict[str, Any]:
-        """A pod template that stays on this corner's nodes."""
+        """A pod template that stays on the nodes of this namespace."""
         return {"nodeSelector": {TEST_LABEL: self.namespace}, **template}
 
     def deploy(
@@ -94,10 +119,10 @@ class Corner:
         template: dict[str, Any] | None = None,
         **spec: Any,
     ) -> list[JsonObject]:
-        """A Deployment whose pods are all Ready, on nodes that make them so; returns these."""
+        """Create a Deployment; its pods when all are Ready."""
         template = self.here(**(template or {}))
-        made = deployment(f"{self.namespace}/{name}", replicas, "100m", template=template, **spec)
-        apply(self.cluster, made)
+        body = deployment(f"{self.namespace}/{name}", replicas, "100m", template=template, **spec)
+        apply(self.cluster, body)
         return self.wait_ready(name, replicas)
 
     def wait_ready(self, app: str, count: int) -> list[JsonObject]:
@@ -111,7 +136,7 @@ class Corner:
         return wait_until(ready, what=f"{count} pods of {app} are Ready")
 
     def migrate(self, pod: JsonObject, target: str, /, name: str = "", **spec: Any) -> str:
-        """Ask for a pod to be moved; returns the Migration's name."""
+        """Create a Migration for a pod; its name."""
         metadata = pod["metadata"]
         name = name or f"move-{metadata['name']}"
         body = {
@@ -127,10 +152,10 @@ class Corner:
         self.outside.create(MIGRATIONS.format(self.namespace), body)
         return name
 
-    # ------------------------------------------------------------ looking at things
+    # ------------------------------------------------------------ reading objects
 
     def path(self, plural: str, name: str = "") -> str:
-        """Where an object of this namespace is."""
+        """The path of an object of this namespace."""
         groups = {
             "pods": "/api/v1",
             "services": "/api/v1",
@@ -154,11 +179,11 @@ class Corner:
         return self.all("pods", f"app={app}" if app else "")
 
     def pod(self, name: str) -> JsonObject | None:
-        """One pod, if it is there."""
+        """One pod, if it exists."""
         return self.get("pods", name)
 
     def get(self, plural: str, name: str) -> JsonObject | None:
-        """One object, if it is there."""
+        """One object, if it exists."""
         try:
             return self.outside.get(self.path(plural, name))
         except ApiError as error:
@@ -177,7 +202,7 @@ class Corner:
         return found
 
     def leftovers(self) -> list[str]:
-        """Everything that carries a mark it should not carry any more."""
+        """Everything that a finished migration should have restored or deleted."""
         found = []
         for pod in self.pods():
             metadata = pod["metadata"]
@@ -220,19 +245,21 @@ class Corner:
 
 
 def is_ready(pod: JsonObject) -> bool:
-    """Whether a pod serves."""
+    """Whether a pod is Ready and not terminating."""
     if pod["metadata"].get("deletionTimestamp"):
         return False
     conditions = pod.get("status", {}).get("conditions", [])
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )
 
 
 def node_of(pod: JsonObject) -> str:
-    """Where a pod is."""
+    """The node of a pod."""
     name: str = pod["spec"].get("nodeName", "")
     return name
 
 
 def other_node(corner: Corner, pod: JsonObject) -> str:
-    """A node of the corner where the pod is not."""
+    """A node of the namespace where the pod is not."""
     return next(name for name in corner.nodes if name != node_of(pod))

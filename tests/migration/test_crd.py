@@ -1,4 +1,4 @@
-"""The server refuses Migrations that make no sense."""
+"""The API server rejects invalid Migrations."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ POD: JsonObject = {"metadata": {"name": "web-1", "uid": "0123"}}
         ({"ttlSecondsAfterFinished": -1}, "should be greater than or equal to 0"),
     ],
 )
-def test_nonsense_is_refused_by_the_server(
+def test_invalid_migrations_are_rejected(
     corner: Corner, spec: dict[str, Any], complaint: str
 ) -> None:
     wanted = {"targetNode": "a", **spec}
@@ -38,7 +38,7 @@ def test_nonsense_is_refused_by_the_server(
 )
 def test_what_is_moved_where_cannot_be_changed(corner: Corner, change: dict[str, Any]) -> None:
     name = corner.migrate(POD, "a")
-    with pytest.raises(ApiError, match="make a new"):
+    with pytest.raises(ApiError, match="is immutable"):
         corner.outside.patch(corner.path("migrations", name), {"spec": change})
 
 
@@ -55,14 +55,14 @@ def test_what_has_finished_stays_finished(corner: Corner) -> None:
         corner.outside.patch(path, {"status": {"phase": "Pending"}})
 
 
-def test_kubectl_tells_the_story(corner: Corner) -> None:
+def test_kubectl_shows_the_progress(corner: Corner) -> None:
     corner.migrate(POD, "worker-3")
     shown = corner.cluster.kubectl("get", "mig", "--namespace", corner.namespace)
     header, line = shown.splitlines()
-    told = ["NAME", "POD", "FROM", "TO", "MODE", "PHASE", "STEP", "OUTCOME", "AGE", "MESSAGE"]
-    assert header.split() == told
+    columns = ["NAME", "POD", "FROM", "TO", "MODE", "PHASE", "STEP", "OUTCOME", "AGE", "MESSAGE"]
+    assert header.split() == columns
     assert line.split()[1:4] == ["web-1", "worker-3", "Pending"]
-    assert line.endswith("waits for its turn")
+    assert line.endswith("waiting to be started")
 
 
 def test_what_the_command_prints_is_what_kubectl_applies(

@@ -23,8 +23,8 @@ COORDINATED = msgspec.structs.replace(QUICK_OPTIONS, deployment_coordination=Tru
 
 
 def stateful(corner: Corner, **template: Any) -> list[JsonObject]:
-    made = statefulset(f"{corner.namespace}/db", 1, "100m", template=corner.here(**template))
-    apply(corner.cluster, made)
+    body = statefulset(f"{corner.namespace}/db", 1, "100m", template=corner.here(**template))
+    apply(corner.cluster, body)
     return corner.wait_ready("db", 1)
 
 
@@ -49,7 +49,7 @@ async def test_a_statefulsets_pod_lands_where_the_scheduler_can_only_put_it(corn
     assert corner.leftovers() == []
 
 
-async def test_a_replacement_that_comes_back_is_told_so(corner: Corner) -> None:
+async def test_a_replacement_that_comes_back_is_reported(corner: Corner) -> None:
     corner.add_nodes("a", labels={"disk": "fast"})
     (old,) = stateful(corner, nodeSelector={"disk": "fast", TEST_LABEL: corner.namespace})
     (target,) = corner.add_nodes("b")
@@ -59,7 +59,7 @@ async def test_a_replacement_that_comes_back_is_told_so(corner: Corner) -> None:
     assert status["newNode"] == node_of(old)
 
 
-async def test_a_replacement_that_lands_elsewhere_is_told_so(corner: Corner) -> None:
+async def test_a_replacement_that_lands_elsewhere_is_reported(corner: Corner) -> None:
     corner.add_nodes("a", labels={"disk": "fast"})
     (old,) = stateful(corner, nodeSelector={"disk": "fast", TEST_LABEL: corner.namespace})
     (target,) = corner.add_nodes("b")
@@ -72,14 +72,14 @@ async def test_a_replacement_that_lands_elsewhere_is_told_so(corner: Corner) -> 
 
 
 async def test_the_replacement_is_found_by_owner_and_uid_and_never_by_name(corner: Corner) -> None:
-    """Another workload's pods of the same look are not taken for it, nor is the old pod's name."""
+    """Pods of another workload with the same labels are not taken for it."""
     corner.add_nodes("a")
     labels = {"app": "db"}
     decoy = deployment(
         f"{corner.namespace}/decoy", 2, "100m", labels=labels, template=corner.here()
     )
-    made = statefulset(f"{corner.namespace}/db", 1, "100m", labels=labels, template=corner.here())
-    apply(corner.cluster, made, decoy)
+    body = statefulset(f"{corner.namespace}/db", 1, "100m", labels=labels, template=corner.here())
+    apply(corner.cluster, body, decoy)
     corner.wait_ready("db", 3)
     old = corner.pod("db-0")
     assert old is not None
@@ -87,14 +87,14 @@ async def test_the_replacement_is_found_by_owner_and_uid_and_never_by_name(corne
     cordon(corner, node_of(old))
     async with controller_on(corner.cluster):
         name = corner.migrate(old, target)
-        for each in corner.pods("db"):
-            if each["metadata"]["name"].startswith("decoy"):
-                corner.outside.delete(corner.path("pods", each["metadata"]["name"]))
+        for found in corner.pods("db"):
+            if found["metadata"]["name"].startswith("decoy"):
+                corner.outside.delete(corner.path("pods", found["metadata"]["name"]))
         (status,) = await corner.finished(name)
     assert status["outcome"] == "Landed"
-    marked = [each for each in corner.pods() if ID in each["metadata"]["labels"]]
-    assert [each["metadata"]["name"] for each in marked] == ["db-0"]
-    assert marked[0]["metadata"]["uid"] != old["metadata"]["uid"]
+    labelled = [found for found in corner.pods() if ID in found["metadata"]["labels"]]
+    assert [found["metadata"]["name"] for found in labelled] == ["db-0"]
+    assert labelled[0]["metadata"]["uid"] != old["metadata"]["uid"]
 
 
 async def test_a_job_starts_its_pod_anew(corner: Corner) -> None:
@@ -151,7 +151,7 @@ async def test_a_deployment_that_allows_no_second_copy_is_evicted(corner: Corner
 
 
 async def test_a_handoff_that_does_not_fit_becomes_a_coordinated_eviction(corner: Corner) -> None:
-    """Two copies do not fit on the target beside each other: they refuse each other's company."""
+    """A required anti-affinity keeps two copies out of the same zone."""
     corner.add_nodes("a", zone="z1")
     term = {
         "topologyKey": "topology.kubernetes.io/zone",
@@ -170,10 +170,10 @@ async def test_a_handoff_that_does_not_fit_becomes_a_coordinated_eviction(corner
     options: MigrationOptions = msgspec.structs.replace(
         COORDINATED, temporary_budget=TemporaryBudget(min_available=0)
     )
-    async with controller_on(corner.cluster, options, look):
+    async with controller_on(corner.cluster, options, reached=look):
         name = corner.migrate(old, target)
         (status,) = await corner.finished(name)
     assert (status["mode"], status["outcome"], status["attempts"]) == ("Evict", "Landed", 2), status
-    assert [each["spec"]["minAvailable"] for each in seen] == [0]
+    assert [created["spec"]["minAvailable"] for created in seen] == [0]
     assert corner.all("poddisruptionbudgets") == []
     assert corner.leftovers() == []

@@ -1,4 +1,4 @@
-"""Between the controller and the server everything goes wrong at random; nothing comes of it."""
+"""Random faults between the controller and the server do no harm."""
 
 from random import Random
 
@@ -19,8 +19,8 @@ from tests.kube.faultproxy import (
     is_write,
     lose_answer,
 )
+from tests.migration.ready_pod_watch import ReadyPodWatch
 from tests.migration.support import Corner, controller_on, is_ready, node_of
-from tests.migration.watcher import Watcher
 
 APPS, REPLICAS, WAVES = 25, 2, 4
 PATIENT = MigrationOptions(
@@ -44,7 +44,7 @@ ONE_IN = 8
 
 
 class Chaos:
-    """Lets one request in so many fail, in some way that fits it. Events get through or not."""
+    """Lets one request in so many fail, with a fault that fits it."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -64,24 +64,26 @@ async def test_two_hundred_migrations_survive_every_fault_of_the_network(corner:
     apps = [f"app-{number:02}" for number in range(APPS)]
     for app in apps:
         key = f"{corner.namespace}/{app}"
-        made = deployment(key, REPLICAS, "100m", template=corner.here())
-        apply(corner.cluster, made, budget(key, min_available=REPLICAS))
+        body = deployment(key, REPLICAS, "100m", template=corner.here())
+        apply(corner.cluster, body, budget(key, min_available=REPLICAS))
     count = APPS * REPLICAS
     await corner.until(lambda: sum(map(is_ready, corner.pods())) == count)
     places += corner.add_nodes("b", cpu="16")
     chaos = Chaos(seed=7)
     async with FaultProxy(corner.cluster.server, str(corner.cluster.ca_file)) as proxy:
-        with Watcher(corner.cluster, corner.namespace) as watcher:
+        with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
             async with controller_on(corner.cluster, PATIENT, server=proxy.url):
                 proxy.chaos = chaos
                 for wave in range(WAVES):
                     await move_all(corner, places[(wave + 1) % 2], f"wave-{wave}")
                 proxy.chaos = None
                 await corner.until(lambda: not corner.leftovers(), "nothing is left behind")
-            await corner.until(lambda: len(corner.pods()) == count, "the old pods are gone")
-    statuses = [each["status"] for each in corner.all("migrations")]
+            await corner.until(lambda: len(corner.pods()) == count, "the old pods are deleted")
+    statuses = [status["status"] for status in corner.all("migrations")]
     assert len(statuses) == count * WAVES
-    assert {(each["phase"], each["outcome"]) for each in statuses} == {("Completed", "Landed")}
+    assert {(status["phase"], status["outcome"]) for status in statuses} == {
+        ("Completed", "Landed")
+    }
     assert {node_of(pod) for pod in corner.pods()} == {places[0]}
     assert {app: watcher.fewest[app] for app in apps} == dict.fromkeys(apps, REPLICAS)
     assert max(watcher.most[app] for app in apps) <= REPLICAS + 1
@@ -99,7 +101,8 @@ async def move_all(corner: Corner, target: str, wave: str) -> None:
 
     def all_finished() -> bool:
         phases = {
-            each["metadata"]["name"]: each["status"]["phase"] for each in corner.all("migrations")
+            found["metadata"]["name"]: found["status"]["phase"]
+            for found in corner.all("migrations")
         }
         return all(phases[name] == "Completed" for name in names)
 

@@ -7,6 +7,7 @@ import msgspec
 from testcluster.applying import apply
 from testcluster.builders import budget, replicaset
 from testcluster.client import JsonObject
+from tests.migration.ready_pod_watch import ReadyPodWatch
 from tests.migration.support import (
     COST,
     ID,
@@ -18,7 +19,6 @@ from tests.migration.support import (
     node_of,
     other_node,
 )
-from tests.migration.watcher import Watcher
 
 PREFIX = "scheduler.alpha.kubernetes.io/"
 
@@ -41,14 +41,14 @@ async def test_a_pod_that_no_eviction_can_move_is_moved_without_a_gap(corner: Co
     corner.add_nodes("a", "b", "c")
     pods = corner.deploy("web", 3)
     apply(corner.cluster, budget(f"{corner.namespace}/web", min_available=3))
-    with Watcher(corner.cluster, corner.namespace) as watcher:
+    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
         new = await moved(corner, pods[0], other_node(corner, pods[0]))
     assert new["metadata"]["ownerReferences"][0]["kind"] == "ReplicaSet"
     assert len(corner.pods("web")) == 3
     assert (watcher.fewest["web"], watcher.most["web"]) == (3, 4)
 
 
-async def test_both_pods_say_what_is_happening_to_them(corner: Corner) -> None:
+async def test_labels_and_events_say_what_happens_to_both_pods(corner: Corner) -> None:
     corner.add_nodes("a", "b")
     (old,) = corner.deploy("web", 1)
     async with controller_on(corner.cluster):
@@ -67,8 +67,8 @@ async def test_both_pods_say_what_is_happening_to_them(corner: Corner) -> None:
     assert notes[PREFIX + "original-pod"] == old["metadata"]["uid"]
     assert notes[PREFIX + "original-pod-name"] == old["metadata"]["name"]
     assert notes[PREFIX + "migration-time"].endswith("Z")
-    told = {"MigrationStarted", "NewPodCreated", "NewPodReady", "MigrationCompleted"}
-    assert reasons(corner, "Migration") == reasons(corner, "Pod") == told
+    expected = {"MigrationStarted", "NewPodCreated", "NewPodReady", "MigrationCompleted"}
+    assert reasons(corner, "Migration") == reasons(corner, "Pod") == expected
 
 
 def reasons(corner: Corner, kind: str) -> set[str]:
@@ -98,8 +98,10 @@ async def test_minimum_ready_seconds_pass_before_the_old_pod_goes(corner: Corner
     new = await moved(corner, old, other_node(corner, old))
     migration = corner.get("migrations", f"move-{old['metadata']['name']}")
     assert migration is not None
-    times = {each["type"]: each for each in migration["status"]["conditions"]}
-    ready = next(each for each in new["status"]["conditions"] if each["type"] == "Ready")
+    times = {condition["type"]: condition for condition in migration["status"]["conditions"]}
+    ready = next(
+        condition for condition in new["status"]["conditions"] if condition["type"] == "Ready"
+    )
     handed_over = times["NewPodReady"]["lastTransitionTime"]
     assert seconds_between(ready["lastTransitionTime"], handed_over) >= 2
 
@@ -114,16 +116,16 @@ async def test_a_plain_replicaset_gets_its_label_back_at_the_handover(corner: Co
     """The label that no Service selects by is withheld: the new pod serves from the start."""
     corner.add_nodes("a", "b")
     labels = {"app": "web", "tier": "front"}
-    made = replicaset(f"{corner.namespace}/web", 2, "100m", labels=labels, template=corner.here())
+    body = replicaset(f"{corner.namespace}/web", 2, "100m", labels=labels, template=corner.here())
     service = {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": "web", "namespace": corner.namespace},
         "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
     }
-    apply(corner.cluster, made, service)
+    apply(corner.cluster, body, service)
     pods = corner.wait_ready("web", 2)
-    with Watcher(corner.cluster, corner.namespace) as watcher:
+    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
         new = await moved(corner, pods[0], other_node(corner, pods[0]))
     # The watcher counts by the Service's label: the new pod was there before the old one went.
     assert (watcher.fewest["web"], watcher.most["web"]) == (2, 3)
@@ -135,15 +137,15 @@ async def test_a_replication_controllers_pod_is_handed_over(corner: Corner) -> N
     corner.add_nodes("a", "b")
     labels = {"app": "web", "track": "stable"}
     template = {"metadata": {"labels": labels}, "spec": replication_spec(corner)}
-    made = {
+    body = {
         "apiVersion": "v1",
         "kind": "ReplicationController",
         "metadata": {"name": "web", "namespace": corner.namespace},
         "spec": {"replicas": 2, "selector": labels, "template": template},
     }
-    apply(corner.cluster, made)
+    apply(corner.cluster, body)
     pods = corner.wait_ready("web", 2)
-    with Watcher(corner.cluster, corner.namespace) as watcher:
+    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
         new = await moved(corner, pods[0], other_node(corner, pods[0]))
     assert new["metadata"]["ownerReferences"][0]["kind"] == "ReplicationController"
     assert len(corner.pods("web")) == 2
@@ -176,7 +178,7 @@ async def test_the_pods_own_needs_about_nodes_are_kept(corner: Corner) -> None:
     await moved(corner, old, fast, name="again")
 
 
-async def test_a_deletion_cost_that_the_user_gave_is_put_back(corner: Corner) -> None:
+async def test_a_deletion_cost_that_the_user_gave_is_restored(corner: Corner) -> None:
     corner.add_nodes("a", "b")
     (old,) = corner.deploy("web", 1)
     path = corner.path("pods", old["metadata"]["name"])
@@ -190,7 +192,7 @@ async def test_a_deletion_cost_that_the_user_gave_is_put_back(corner: Corner) ->
             seen.append(corner.outside.get(path)["metadata"]["annotations"][COST])
             migration = corner.path("migrations", key.partition("/")[2])
             corner.outside.patch(migration, {"spec": {"paused": True}})
-            # The controller must hear of it before it goes on: it would be past undoing.
+            # The controller must hear of it before it continues: it would be committed.
             corner.outside.patch(path, {"metadata": {"annotations": {"note": "changed"}}})
             new = corner.outside.get(migration)["status"]["newPod"]
             touched = {"metadata": {"annotations": {"note": "changed"}}}

@@ -1,10 +1,13 @@
-"""What a new pod is made of."""
+"""The name, spec and labels of a new pod."""
 
 from typing import Any
 
-from rescheduler.migration.new_pod import kept_for, label_to_withhold, name_of_copy, replica_name
-from rescheduler.migration.state_machine.observation import ObservedWorkload
-from rescheduler.migration.workload_objects import PodTemplate, TemplateMeta
+from rescheduler.migration.new_pod import copy_name, label_to_withhold, pinned_to, replica_name
+from rescheduler.migration.workload_objects import (
+    ObservedWorkload,
+    RawPodTemplate,
+    TemplateMeta,
+)
 from rescheduler.model.objects import (
     BudgetSpec,
     Identity,
@@ -29,21 +32,21 @@ def needing(*terms: dict[str, Any]) -> dict[str, Any]:
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}}
 
 
-def test_the_target_is_needed_besides_everything_else() -> None:
-    assert terms_of(kept_for("b", {})) == [{"matchFields": [HERE]}]
+def test_the_target_is_required_besides_everything_else() -> None:
+    assert terms_of(pinned_to("b", {})) == [{"matchFields": [HERE]}]
     fast = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]}
     zone = {"matchExpressions": [{"key": "zone", "operator": "Exists"}], "matchFields": [HERE]}
-    assert terms_of(kept_for("b", needing(fast, zone))) == [
+    assert terms_of(pinned_to("b", needing(fast, zone))) == [
         {**fast, "matchFields": [HERE]},
         {**zone, "matchFields": [HERE, HERE]},
     ]
 
 
-def test_wishes_and_neighbours_stay_as_they_are() -> None:
+def test_preferences_and_pod_affinity_stay_as_they_are() -> None:
     affinity = {"podAntiAffinity": {REQUIRED: []}, "nodeAffinity": {"preferred": [1]}}
-    made = kept_for("b", {"affinity": affinity, "containers": []})
-    assert made["affinity"]["podAntiAffinity"] == {REQUIRED: []}
-    assert made["affinity"]["nodeAffinity"]["preferred"] == [1]
+    pinned = pinned_to("b", {"affinity": affinity, "containers": []})
+    assert pinned["affinity"]["podAntiAffinity"] == {REQUIRED: []}
+    assert pinned["affinity"]["nodeAffinity"]["preferred"] == [1]
     assert affinity["nodeAffinity"] == {"preferred": [1]}
 
 
@@ -51,15 +54,15 @@ def test_names_are_the_same_for_the_same_attempt_and_differ_for_another() -> Non
     assert replica_name("web-5d4", "uid", 1) == replica_name("web-5d4", "uid", 1)
     assert replica_name("web-5d4", "uid", 1) != replica_name("web-5d4", "uid", 2)
     assert len(replica_name("w" * 300, "uid", 1)) == 253
-    assert len(name_of_copy("p" * 253, "uid", 1)) == 253
-    copy = name_of_copy("solo-1", "uid", 1)
-    assert name_of_copy(copy, "other", 1).startswith("rescheduled-solo-1-")
-    assert len(name_of_copy(copy, "other", 1)) == len(copy)
+    assert len(copy_name("p" * 253, "uid", 1)) == 253
+    copy = copy_name("solo-1", "uid", 1)
+    assert copy_name(copy, "other", 1).startswith("rescheduled-solo-1-")
+    assert len(copy_name(copy, "other", 1)) == len(copy)
 
 
 def workload(labels: dict[str, str]) -> ObservedWorkload:
     owner = ReplicaSet(Identity(name="web"))
-    template = PodTemplate(TemplateMeta(labels=labels))
+    template = RawPodTemplate(TemplateMeta(labels=labels))
     return ObservedWorkload("ReplicaSet", owner, LabelSelector(match_labels=labels), template)
 
 
@@ -85,6 +88,6 @@ def test_a_label_that_neither_services_nor_budgets_select_by_is_withheld() -> No
 
 
 def test_a_selector_that_needs_no_label_leaves_none_to_withhold() -> None:
-    made = workload({"app": "web"})
-    everything = ObservedWorkload(made.kind, made.owner, LabelSelector(), made.template)
+    web = workload({"app": "web"})
+    everything = ObservedWorkload(web.kind, web.owner, LabelSelector(), web.template)
     assert label_to_withhold(everything, (), ()) is None

@@ -1,26 +1,22 @@
 """Pods without a controller are copied, where the policy allows it."""
 
-import msgspec
-
 from testcluster.applying import apply
 from testcluster.builders import pod
 from testcluster.client import JsonObject
-from tests.migration.support import QUICK_OPTIONS, Corner, controller_on, is_ready, node_of
-from tests.migration.watcher import Watcher
-
-ALLOWED = msgspec.structs.replace(QUICK_OPTIONS, bare_pods=True)
+from tests.migration.ready_pod_watch import ReadyPodWatch
+from tests.migration.support import Corner, controller_on, is_ready, node_of
 
 
 def bare(corner: Corner, **spec: object) -> JsonObject:
-    made = pod(
+    body = pod(
         f"{corner.namespace}/solo",
         cpu="100m",
         labels={"app": "solo"},
         annotations={"note": "mine"},
         **corner.here(**spec),
     )
-    del made["status"]
-    apply(corner.cluster, made)
+    del body["status"]
+    apply(corner.cluster, body)
     (found,) = corner.wait_ready("solo", 1)
     return found
 
@@ -29,8 +25,8 @@ async def test_a_bare_pod_is_ready_elsewhere_before_it_goes(corner: Corner) -> N
     corner.add_nodes("a")
     old = bare(corner)
     (target,) = corner.add_nodes("b")
-    with Watcher(corner.cluster, corner.namespace) as watcher:
-        async with controller_on(corner.cluster, ALLOWED):
+    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
+        async with controller_on(corner.cluster, allow_bare_pods=True):
             name = corner.migrate(old, target)
             (status,) = await corner.finished(name)
     assert (status["mode"], status["outcome"]) == ("Recreate", "Landed"), status
@@ -47,9 +43,9 @@ async def test_a_copy_can_be_copied_and_its_name_does_not_grow(corner: Corner) -
     old = bare(corner)
     home = node_of(old)
     away = next(node for node in corner.nodes if node != home)
-    async with controller_on(corner.cluster, ALLOWED):
+    async with controller_on(corner.cluster, allow_bare_pods=True):
         await corner.finished(corner.migrate(old, away, "there"))
-        (copy,) = [each for each in corner.pods("solo") if is_ready(each)]
+        (copy,) = [found for found in corner.pods("solo") if is_ready(found)]
         (status,) = await corner.finished(corner.migrate(copy, home, "back"))
     assert status["outcome"] == "Landed", status
     (last,) = corner.pods("solo")
@@ -57,21 +53,21 @@ async def test_a_copy_can_be_copied_and_its_name_does_not_grow(corner: Corner) -
     assert len(last["metadata"]["name"]) == len(copy["metadata"]["name"])
 
 
-async def test_a_pod_that_was_moved_before_is_exactly_as_it_was_after_an_undoing(
+async def test_a_pod_that_was_moved_before_is_exactly_as_it_was_after_a_rollback(
     corner: Corner,
 ) -> None:
-    """What the first migration has written on it is still there, and it is not taken for new."""
+    """The labels of the first migration are still there, and it is not taken for a new pod."""
     corner.add_nodes("a")
     old = bare(corner)
     (target,) = corner.add_nodes("b")
     (stuck,) = corner.add_nodes("stuck", managed=False)
-    async with controller_on(corner.cluster, ALLOWED):
+    async with controller_on(corner.cluster, allow_bare_pods=True):
         await corner.finished(corner.migrate(old, target, "first"))
-        (copy,) = [each for each in corner.pods("solo") if is_ready(each)]
+        (copy,) = [found for found in corner.pods("solo") if is_ready(found)]
         name = corner.migrate(copy, stuck, "second")
-        await corner.until(lambda: corner.status(name).get("newPod"), "the second is under way")
+        await corner.until(lambda: corner.status(name).get("newPod"), "the second is in progress")
         corner.outside.delete(corner.path("migrations", name))
-        await corner.until(lambda: not corner.leftovers(), "it is undone")
+        await corner.until(lambda: not corner.leftovers(), "it is rolled back")
     found = corner.pod(copy["metadata"]["name"])
     assert found is not None
     assert is_ready(found)
@@ -79,20 +75,20 @@ async def test_a_pod_that_was_moved_before_is_exactly_as_it_was_after_an_undoing
         assert found["metadata"][written] == copy["metadata"][written]
 
 
-async def test_without_the_policys_leave_a_bare_pod_stays(corner: Corner) -> None:
+async def test_a_bare_pod_stays_unless_the_policy_allows_moving_it(corner: Corner) -> None:
     corner.add_nodes("a", "b")
     old = bare(corner)
     async with controller_on(corner.cluster):
         (status,) = await corner.finished(corner.migrate(old, corner.nodes[1]))
     assert status["phase"] in ("Failed", "Cancelled")
-    assert [each["metadata"]["uid"] for each in corner.pods()] == [old["metadata"]["uid"]]
+    assert [found["metadata"]["uid"] for found in corner.pods()] == [old["metadata"]["uid"]]
 
 
-async def test_a_pod_that_runs_to_an_end_is_not_done_twice(corner: Corner) -> None:
+async def test_a_pod_that_runs_to_completion_is_not_copied(corner: Corner) -> None:
     corner.add_nodes("a")
     old = bare(corner, restartPolicy="Never")
     (target,) = corner.add_nodes("b")
-    async with controller_on(corner.cluster, ALLOWED):
+    async with controller_on(corner.cluster, allow_bare_pods=True):
         (status,) = await corner.finished(corner.migrate(old, target))
     assert status["phase"] == "Failed"
     assert "twice" in status["message"]

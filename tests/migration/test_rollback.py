@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from rescheduler.migration import pod_marks
+from rescheduler.migration import migration_labels
 from rescheduler.migration.migration_object import (
     Migration,
     MigrationMeta,
@@ -16,14 +16,18 @@ from rescheduler.migration.migration_object import (
 )
 from rescheduler.migration.moving_pod import (
     MovingPod,
-    PlacedSpec,
+    MovingPodSpec,
+    MovingPodStatus,
     PodCondition,
     PodMeta,
-    PodProgress,
 )
 from rescheduler.migration.state_machine.actions import DeletePod, EvictPod, PatchPod
 from rescheduler.migration.state_machine.machine import decide
-from rescheduler.migration.state_machine.observation import Answers, EvictionAnswer, Observation
+from rescheduler.migration.state_machine.observation import (
+    EvictionAnswer,
+    Observation,
+    QuestionAnswers,
+)
 from rescheduler.model.moves import Mode
 from rescheduler.model.objects import Condition, Node, ObjectMeta
 from rescheduler.model.objects.nodes import NodeStatus
@@ -49,12 +53,12 @@ def migration(step: Step, new_node: str = "b") -> Migration:
 
 
 def pod(name: str, node: str) -> MovingPod:
-    labels = pod_marks.labels_of(migration(Step.STARTING), pod_marks.IN_PROGRESS)
+    labels = migration_labels.pod_labels(migration(Step.STARTING), migration_labels.IN_PROGRESS)
     ready = PodCondition("Ready", "True")
     return MovingPod(
         PodMeta(name=name, namespace="shop", uid="old" if name == "alone" else name, labels=labels),
-        PlacedSpec(node_name=node),
-        PodProgress("Running", conditions=(ready,)),
+        MovingPodSpec(node_name=node),
+        MovingPodStatus("Running", conditions=(ready,)),
     )
 
 
@@ -65,10 +69,19 @@ UNMARKED = replace(ORIGINAL, metadata=replace(ORIGINAL.metadata, labels={}))
 
 def action(of: Migration, original: MovingPod | None) -> object:
     target = Node(ObjectMeta(name="b"), status=NodeStatus(conditions=(Condition("Ready", "True"),)))
-    allowed = Answers(eviction=EvictionAnswer(True))
-    options = MigrationOptions(bare_pods=True)
+    allowed = QuestionAnswers(eviction=EvictionAnswer(True))
+    options = MigrationOptions()
     return decide(
-        Observation(NOW, of, options, old=original, new=COPY, target=target, answers=allowed)
+        Observation(
+            NOW,
+            of,
+            options,
+            allow_bare_pods=True,
+            old=original,
+            new=COPY,
+            target=target,
+            answers=allowed,
+        )
     )
 
 
@@ -95,4 +108,4 @@ def test_the_copy_goes_if_the_original_went_before_anyone_had_asked_it_to() -> N
 def test_an_eviction_that_comes_late_does_not_take_an_original_that_is_to_stay() -> None:
     found = action(migration(Step.HANDING_OVER), ORIGINAL)
     assert isinstance(found, EvictPod)
-    assert found.only_as_seen
+    assert found.only_as_observed

@@ -10,7 +10,7 @@ from rescheduler.labels import (
     PREVIOUS_DELETION_COST,
     PREVIOUS_MARKS,
 )
-from rescheduler.migration.pod_marks import LEAST_COST
+from rescheduler.migration.migration_labels import LOWEST_DELETION_COST
 from rescheduler.settings import MigrationOptions
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from rescheduler.simulation.cluster.controllers.base import replicas_of
@@ -135,7 +135,7 @@ class Invariants:
             if labels_of(pod).get(MIGRATION_STATUS) == "in-progress":
                 self._record(f"pod {key} is still marked")
             if (
-                annotations.get(DELETION_COST) == LEAST_COST
+                annotations.get(DELETION_COST) == LOWEST_DELETION_COST
                 or PREVIOUS_DELETION_COST in annotations
             ):
                 self._record(f"pod {key} still has our deletion cost")
@@ -171,7 +171,7 @@ class Invariants:
 
 def is_waiting(status: Json) -> bool:
     """Whether a migration has not started and says what it waits for."""
-    return bool(status["phase"] == "Pending" and status.get("message", "").startswith("waits: "))
+    return bool(status["phase"] == "Pending" and status.get("message", "").startswith("waiting: "))
 
 
 def is_extra(pod: Json) -> bool:

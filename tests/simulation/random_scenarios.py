@@ -15,8 +15,8 @@ from typing import Any
 from rescheduler.controller.program import Program
 from rescheduler.errors import ApiError
 from rescheduler.labels import DELETION_COST, STARTS_IN_SECONDS
-from rescheduler.migration.migration_requests import migration_body
-from rescheduler.settings import MigrationArguments, Policy
+from rescheduler.migration.migration_request import migration_body
+from rescheduler.settings import MigrationOptions, Policy
 from rescheduler.settings.value_types import Limit, Seconds
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from rescheduler.simulation.cluster.json_objects import (
@@ -115,7 +115,7 @@ class RandomScenario:
 
     def policy(self) -> Policy:
         chance = self.chance
-        options = MigrationArguments(
+        options = MigrationOptions(
             max_in_flight=chance.randint(1, 4),
             max_per_node=chance.randint(1, 3),
             max_per_workload=Limit(chance.choice(("25%", "1", "2"))),
@@ -212,7 +212,7 @@ class Operators:
             chosen["metadata"]["uid"],
             self.chance.choice(targets),
             strategy=self.chance.choice(("", "LoadBalancing")),
-            again=str(self.requested),
+            salt=str(self.requested),
         )
         mode = self.chance.choice(("Auto", "Auto", "Auto", "Handoff", "Evict"))
         body["spec"]["mode"] = mode
@@ -294,7 +294,7 @@ async def run_with_crashes(
     chance = Random(f"faults {scenario.seed}")
     operating = asyncio.create_task(Operators(scenario, cluster, invariants).run())
     policy, rates = scenario.policy(), scenario.rates()
-    invariants.options = policy.migration_options()
+    invariants.options = policy.migration
     while not operating.done():
         crashes_at = chance.randint(5, 400) if scenario.with_faults else None
         server = FaultyApiServer(cluster.server, chance, rates, crashes_at)

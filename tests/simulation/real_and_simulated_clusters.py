@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from rescheduler.controller.migration_controller import MigrationController
-from rescheduler.controller.migration_watches import MigrationWatches
+from rescheduler.migration.migration_watches import MigrationWatches
+from rescheduler.settings import Policy
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.model.tables.cluster_tables import ClusterTables
@@ -18,7 +19,13 @@ from rescheduler.simulation.cluster.json_objects import Json, labels_of
 from testcluster.applying import apply
 from testcluster.builders import node
 from tests.kube.support import eventually
-from tests.migration.support import MIGRATIONS, QUICK_OPTIONS, Corner, client_for
+from tests.migration.support import (
+    MIGRATIONS,
+    QUICK_OPTIONS,
+    Corner,
+    ReportingExecutor,
+    client_for,
+)
 
 KINDS = {
     "deployments": "Deployment",
@@ -28,7 +35,9 @@ KINDS = {
     "pods": "Pod",
     "migrations": "Migration",
 }
-OPTIONS = replace(QUICK_OPTIONS, max_in_flight=100, max_retries=1, bare_pods=True)
+POLICY = Policy(
+    migration=replace(QUICK_OPTIONS, max_in_flight=100, max_retries=1), allow_bare_pods=True
+)
 """No move waits for a slot, and there is one retry."""
 
 
@@ -39,10 +48,10 @@ class StepRecorder:
         self.of: defaultdict[str, list[str]] = defaultdict(list)
 
     def reached(self, point: str, migration: str) -> None:
-        """For a controller to steps how far it is."""
+        """Called before and after each write."""
         when, _, action = point.partition("-")
         steps = self.of[migration]
-        if when != "after" or action in ("message", "forget"):
+        if when != "after" or action in ("message", "delete-migration"):
             return
         # A step may be repeated until the watch has shown its result.
         if not steps or steps[-1] != action:
@@ -183,10 +192,9 @@ async def with_controller(server: ApiServer, steps: StepRecorder, work: Any, **c
     chance = Random(1)
     store = LiveStore(server, tables, chance=chance, **seconds)
     store.start()
-    watching = MigrationWatches(server, store, tables, chance=chance, **seconds)
-    controller = MigrationController(
-        server, watching, OPTIONS, steps.reached, chance=chance, **clock
-    )
+    watches = MigrationWatches(server, store, tables, chance=chance, **seconds)
+    executor = ReportingExecutor(server, watches, steps.reached)
+    controller = MigrationController(server, watches, executor, POLICY, chance=chance, **clock)
     running = asyncio.create_task(controller.run())
     try:
         await store.synced()

@@ -10,9 +10,9 @@ from rescheduler.controller.program import Program
 from rescheduler.errors import OutcomeUnknown, Unavailable
 from rescheduler.kube.api_server import Answer, Patch
 from rescheduler.kube.watch_events import WatchEvent
-from rescheduler.migration.migration_requests import migration_body
+from rescheduler.migration.migration_request import migration_body
 from rescheduler.model.kinds import Kind
-from rescheduler.settings import MigrationArguments, Policy
+from rescheduler.settings import MigrationOptions, Policy
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from rescheduler.simulation.cluster.json_objects import Json, is_deleting, key_of
 from testcluster.builders import deployment, node, pod
@@ -20,7 +20,7 @@ from tests.simulation.faulty_api_server import FaultRates, FaultyApiServer
 from tests.simulation.simulated_clusters import in_simulated_cluster, pods_of
 
 ONE_AT_A_TIME = Policy(
-    migration=MigrationArguments(max_in_flight=1, workers=1),
+    migration=MigrationOptions(max_in_flight=1, workers=1),
     enabled_strategies=("NodeMaintenance",),
     allow_bare_pods=True,
 )

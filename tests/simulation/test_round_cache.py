@@ -1,14 +1,11 @@
-"""A cached round is what a new round would have been."""
+"""A round from the cache is what another round of planning would have found."""
 
 import asyncio
 from random import Random
 from typing import Any
 
-import pytest
-
-from rescheduler.controller.planning_loop import Round
 from rescheduler.controller.program import Program
-from rescheduler.controller.round_cache import RoundCache
+from rescheduler.controller.round_cache import Round
 from rescheduler.labels import MAINTENANCE
 from rescheduler.settings import Policy
 from rescheduler.settings.value_types import SecondsOrZero
@@ -16,37 +13,20 @@ from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from testcluster.builders import deployment, node
 from tests.simulation.simulated_clusters import in_simulated_cluster
 
-UNEVEN = [
+UNUSED = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "unused"},
+    "value": 1,
+}
+UNEVEN_CLUSTER = [
     node("a", cpu="4"),
     node("b", cpu="4"),
     deployment("shop/web", 6, "300m"),
     deployment("shop/api", 4, "200m"),
+    UNUSED,
 ]
-
-
-async def rounds_of(cluster: SimulatedCluster, changes: dict[int, Any]) -> list[tuple[Any, ...]]:
-    """The rounds of twenty minutes, with changes of the cluster in some minutes."""
-    policy = Policy()
-    program = Program(cluster.server, policy, clock=cluster.clock, chance=Random(1))
-    rounds: list[tuple[Any, ...]] = []
-
-    def record(round: Round) -> None:
-        plan = round.plan
-        asked = tuple((move.pod, move.target) for move in round.asked_for)
-        rounds.append((cluster.clock.seconds(), plan.summary, asked, plan.before, plan.overloaded))
-
-    program.rounds.subscribe(record)
-    running = asyncio.create_task(program.run())
-    for minute in range(20):
-        if minute in changes:
-            changes[minute](cluster)
-        await asyncio.sleep(60)
-    program.stop()
-    await running
-    return rounds
-
-
-CHANGES = {
+CHANGES_BY_MINUTE = {
     3: lambda cluster: cluster.patch("Deployment", "shop/web", {"spec": {"replicas": 9}}),
     6: lambda cluster: cluster.create(node("c", cpu="4")),
     9: lambda cluster: cluster.patch("Node", "a", {"metadata": {"labels": {MAINTENANCE: "true"}}}),
@@ -54,51 +34,92 @@ CHANGES = {
 }
 
 
-def rounds_and_hits(
-    uses_cache: bool, monkeypatch: pytest.MonkeyPatch
-) -> tuple[list[tuple[Any, ...]], int]:
-    hits = [0]
-    again = RoundCache.again
+class RoundLog:
+    """The rounds of a program. A round from the cache is the very object of the one before."""
 
-    def counted(self: RoundCache[Any], policy: Policy, now: Any) -> Any:
-        found = again(self, policy, now) if uses_cache else None
-        hits[0] += found is not None
-        return found
+    def __init__(self, program: Program, cluster: SimulatedCluster) -> None:
+        self.rounds: list[Round] = []
+        self.times: list[float] = []
+        self._cluster = cluster
+        program.planning_loop.subscribe(self._record)
 
-    monkeypatch.setattr(RoundCache, "again", counted)
-    rounds = in_simulated_cluster(UNEVEN, lambda cluster: rounds_of(cluster, CHANGES))
-    monkeypatch.undo()
-    return rounds, hits[0]
+    def _record(self, finished: Round) -> None:
+        self.rounds.append(finished)
+        self.times.append(self._cluster.clock.seconds())
+
+    @property
+    def is_planned(self) -> list[bool]:
+        """For each round, whether it was planned rather than taken from the cache."""
+        earlier = [None, *self.rounds]
+        return [now is not before for now, before in zip(self.rounds, earlier, strict=False)]
+
+    def findings(self) -> list[tuple[Any, ...]]:
+        """When each round was, and what it found."""
+        return [
+            (
+                time,
+                finished.plan.summary,
+                tuple((move.pod, move.target) for move in finished.requested),
+                finished.plan.before,
+                finished.plan.overloaded,
+            )
+            for time, finished in zip(self.times, self.rounds, strict=True)
+        ]
 
 
-def test_rounds_find_the_same_with_and_without_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    planned, none = rounds_and_hits(False, monkeypatch)
-    cached, hits = rounds_and_hits(True, monkeypatch)
-    assert cached == planned
-    assert none == 0
-    assert hits > len(cached) / 4
+async def rounds_of_twenty_minutes(
+    cluster: SimulatedCluster, *, with_unrelated_changes: bool
+) -> RoundLog:
+    """Run the program while the cluster changes.
+
+    Unrelated changes come every second. No plan depends on them, but no round is from the cache.
+    """
+    program = Program(cluster.server, Policy(), clock=cluster.clock, chance=Random(1))
+    log = RoundLog(program, cluster)
+    running = asyncio.create_task(program.run())
+    for second in range(20 * 60):
+        minute, rest = divmod(second, 60)
+        if rest == 0 and minute in CHANGES_BY_MINUTE:
+            CHANGES_BY_MINUTE[minute](cluster)
+        if with_unrelated_changes:
+            annotations = {"second": str(second)}
+            cluster.patch("PriorityClass", "unused", {"metadata": {"annotations": annotations}})
+        await asyncio.sleep(1)
+    program.stop()
+    await running
+    return log
 
 
-def test_a_round_plans_again_when_a_pod_has_become_old_enough(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    calls: list[float] = []
+def run_cluster(*, with_unrelated_changes: bool) -> RoundLog:
+    return in_simulated_cluster(
+        UNEVEN_CLUSTER,
+        lambda cluster: rounds_of_twenty_minutes(
+            cluster, with_unrelated_changes=with_unrelated_changes
+        ),
+    )
+
+
+def test_rounds_find_the_same_whether_they_are_cached_or_planned() -> None:
+    planned = run_cluster(with_unrelated_changes=True)
+    cached = run_cluster(with_unrelated_changes=False)
+    assert cached.findings() == planned.findings()
+    assert all(planned.is_planned)
+    assert cached.is_planned.count(False) > len(cached.rounds) / 4
+
+
+def test_a_round_is_planned_again_when_a_pod_has_become_old_enough() -> None:
     policy = Policy(min_pod_age_seconds=SecondsOrZero(300))
 
-    async def steps(cluster: SimulatedCluster) -> None:
+    async def run_rounds(cluster: SimulatedCluster) -> RoundLog:
         program = Program(cluster.server, policy, clock=cluster.clock, chance=Random(1))
-        plan = program.rounds._plan
-
-        def counted(*arguments: Any) -> Any:
-            calls.append(cluster.clock.seconds())
-            return plan(*arguments)
-
-        monkeypatch.setattr(program.rounds, "_plan", counted)
+        log = RoundLog(program, cluster)
         running = asyncio.create_task(program.run())
         await asyncio.sleep(1200)
         program.stop()
         await running
+        return log
 
-    in_simulated_cluster([node("a"), deployment("shop/web", 1)], steps, settle=30)
-    assert len(calls) == 2
-    assert 300 <= calls[1] <= 300 + policy.rescheduling_interval_seconds + 1
+    log = in_simulated_cluster([node("a"), deployment("shop/web", 1)], run_rounds, settle=30)
+    times = [time for time, planned in zip(log.times, log.is_planned, strict=True) if planned]
+    assert len(times) == 2
+    assert 300 <= times[1] <= 300 + policy.rescheduling_interval_seconds + 1

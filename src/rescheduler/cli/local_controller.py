@@ -6,24 +6,24 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from rescheduler.controller.migration_controller import MigrationController
-from rescheduler.controller.migration_watches import MigrationWatches
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.live_store import LiveStore
+from rescheduler.migration.executor import Executor
+from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.settings import MigrationOptions
+from rescheduler.settings import Policy
 
 T = TypeVar("T")
 
 
 @asynccontextmanager
-async def local_controller(
-    server: ApiServer, options: MigrationOptions
-) -> AsyncIterator[asyncio.Task[None]]:
+async def local_controller(server: ApiServer, policy: Policy) -> AsyncIterator[asyncio.Task[None]]:
     """Run a migration controller while the block runs; its task, to see whether it failed."""
     tables = ClusterTables()
     store = LiveStore(server, tables)
     store.start()
-    controller = MigrationController(server, MigrationWatches(server, store, tables), options)
+    watches = MigrationWatches(server, store, tables)
+    controller = MigrationController(server, watches, Executor(server, watches), policy)
     running = asyncio.create_task(controller.run())
     try:
         yield running

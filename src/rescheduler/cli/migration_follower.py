@@ -11,18 +11,18 @@ from rescheduler.cli.local_controller import local_controller, unless_fails
 from rescheduler.cli.options import FollowOptions
 from rescheduler.cli.views.console import console
 from rescheduler.cli.views.migration_view import MigrationView, view_on
-from rescheduler.controller.migration_watches import CrdMissing
 from rescheduler.errors import NotFound
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.listwatch import ListWatch
 from rescheduler.labels import MIGRATION_NAME
 from rescheduler.migration.migration_object import MIGRATION, Migration
-from rescheduler.migration.migration_requests import request
-from rescheduler.migration.moving_pod import MARKED_POD, MovingPod
+from rescheduler.migration.migration_request import create_migration
+from rescheduler.migration.migration_watches import CrdMissing
+from rescheduler.migration.moving_pod import LABELLED_POD, MovingPod
 from rescheduler.model.kinds import POD
 from rescheduler.model.objects import Page
 from rescheduler.model.tables.object_table import ObjectTable
-from rescheduler.settings import MigrationOptions
+from rescheduler.settings import Policy
 
 # A controller starts a Migration within moments. After this time the user should know that
 # probably none is running.
@@ -35,24 +35,22 @@ UNDO_CHECKS, UNDO_CHECK_SECONDS = 20, 0.5
 class MigrationFollower:
     """Creates the Migrations of a command and, if it waits, follows them to their end."""
 
-    def __init__(
-        self, server: ApiServer, options: MigrationOptions, following: FollowOptions
-    ) -> None:
+    def __init__(self, server: ApiServer, policy: Policy, following: FollowOptions) -> None:
         self._server = server
-        self._options = options
+        self._policy = policy
         self._following = following
 
     async def create_and_follow(self, bodies: list[dict[str, Any]]) -> list[Migration] | None:
         """The Migrations as they ended, or None if the command does not wait for them."""
         for body in bodies:
-            await request(self._server, body)
+            await create_migration(self._server, body)
         names = [f"{body['metadata']['namespace']}/{body['metadata']['name']}" for body in bodies]
         if not self._following.waits:
             for name in names:
                 console().print(f"migration {name} created", soft_wrap=True)
             return None
         here = self._following.here
-        async with local_controller(self._server, self._options) if here else nullcontext() as task:
+        async with local_controller(self._server, self._policy) if here else nullcontext() as task:
             try:
                 with view_on(console()) as view:
                     ended = await unless_fails(follow(self._server, names, view), task)
@@ -132,7 +130,9 @@ async def cancel_migrations(server: ApiServer, keys: Collection[str], *, wait: b
             continue
     names = {key.rpartition("/")[2] for key in keys}
     for _ in range(UNDO_CHECKS if wait else 0):
-        marked = await server.get(POD.path, Page[MovingPod], {"labelSelector": MARKED_POD.selector})
+        marked = await server.get(
+            POD.path, Page[MovingPod], {"labelSelector": LABELLED_POD.selector}
+        )
         left = [pod for pod in marked.items if not pod.is_deleting]
         if not any(pod.metadata.annotations.get(MIGRATION_NAME) in names for pod in left):
             return

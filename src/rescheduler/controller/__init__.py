@@ -1,7 +1,7 @@
-"""The program that runs on a cluster: what decides when to plan, and keeps migrations going.
+"""The program that runs on a cluster: it plans in rounds and reconciles migrations.
 
-`program` composes it. `planning_loop` plans every round and creates the Migrations,
-`migration_controller` reconciles them with a work queue, `cordons` and `node_drain` look after
-nodes that are being emptied. How one move is carried out is in `migration`; which moves are worth
-it is in `planning`.
+`program` composes it. `planning_loop` runs the rounds and creates Migrations (`move_requests`);
+`migration_controller` reconciles them, with a `work_queue` that `change_handlers` fills from
+watches. `cordons` and `node_drain` are for nodes that are emptied. How one move is carried out is
+in `migration`; which moves are worth it is decided in `planning`.
 """

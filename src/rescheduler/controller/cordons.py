@@ -1,7 +1,7 @@
-"""Cordon nodes that are labelled for maintenance, and uncordon those again that we cordoned.
+"""Cordons nodes that are labelled for maintenance, and uncordons those that we have cordoned.
 
-Otherwise the scheduler would fill a node as fast as it is emptied. A node that was cordoned
-before it was labelled is somebody else's, and stays as it is.
+Otherwise the scheduler would fill a node as fast as it is emptied. A node that was cordoned before
+it got the label stays cordoned.
 """
 
 from typing import Any
@@ -12,19 +12,19 @@ from rescheduler.model.rules.node_availability import NodeLabel, is_under_mainte
 
 
 def cordon_patch(node: Node, label: NodeLabel, *, may_cordon: bool) -> dict[str, Any] | None:
-    """What to change on a node, if it is still as it was seen; None if all is well."""
-    is_ours = bool(node.metadata.annotations.cordoned_for_maintenance)
+    """The patch that cordons or uncordons a node, if nobody has changed it since; None if none."""
+    is_cordoned_by_us = bool(node.metadata.annotations.cordoned_for_maintenance)
     if is_under_maintenance(node, label) and may_cordon and not node.spec.unschedulable:
-        return patch(node, {CORDONED_BY: "true"}, unschedulable=True)
-    if is_ours and not is_under_maintenance(node, label):
-        return patch(node, {CORDONED_BY: None}, unschedulable=None)
+        return unschedulable_patch(node, {CORDONED_BY: "true"}, unschedulable=True)
+    if is_cordoned_by_us and not is_under_maintenance(node, label):
+        return unschedulable_patch(node, {CORDONED_BY: None}, unschedulable=None)
     return None
 
 
-def patch(
+def unschedulable_patch(
     node: Node, annotations: dict[str, str | None], unschedulable: bool | None
 ) -> dict[str, Any]:
-    """A merge patch for one version of a node."""
+    """A merge patch for one version of a node; None removes a field."""
     version = {"resourceVersion": node.metadata.resource_version, "uid": node.metadata.uid}
     return {
         "metadata": {"annotations": annotations, **version},

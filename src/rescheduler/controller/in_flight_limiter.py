@@ -1,63 +1,93 @@
-"""Who is in flight and who waits for a place."""
+"""Limits how many migrations are in flight: in all, per node, per namespace, per workload.
 
-from rescheduler.controller.in_flight_limits import (
-    InFlightSlot,
-    next_to_start,
-    slot_of,
-    why_no_slot,
-)
+Only migrations in progress count. One that waits takes up no slot, or they would wait for each
+other for ever.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.state_machine.observation import Observation
 from rescheduler.settings import MigrationOptions
 
 
+@dataclass(frozen=True)
+class InFlightSlot:
+    """What one migration in progress counts against."""
+
+    namespace: str
+    source: str
+    target: str
+    workload: str = ""
+    """The uid of the pod's controller; empty if it has none."""
+    replicas: int = 1
+
+    @property
+    def nodes(self) -> tuple[str, str]:
+        """The nodes whose limit it counts against."""
+        return self.source, self.target
+
+
 class InFlightLimiter:
-    """Keeps migrations within the limits. A place is reserved in the moment it is found free."""
+    """Keeps migrations within the limits. A free slot is reserved at once."""
 
     def __init__(self, options: MigrationOptions) -> None:
         self.options = options
-        self._flying: dict[str, InFlightSlot] = {}
+        self._in_flight: dict[str, InFlightSlot] = {}
         self._waiting: dict[str, InFlightSlot] = {}
 
     def __len__(self) -> int:
-        return len(self._flying)
+        return len(self._in_flight)
 
-    def still_waits(self, key: str) -> bool:
-        """Whether a migration that has been told to wait would be told so again."""
-        return key in self._waiting and bool(self._take(key, self._waiting[key]))
+    def reserve(self, o: Observation) -> str:
+        """Reserve a slot for a migration that wants to start; the limit that forbids it, if any."""
+        return self._reserve(o.migration.key, slot_to_start(o))
 
-    def ask(self, o: Observation) -> str:
-        """Why this migration may not start now; if nothing, its place is reserved."""
-        return self._take(o.migration.key, slot_wanted(o))
+    def must_still_wait(self, key: str) -> bool:
+        """Whether there is still no slot for a waiting migration; if there is, it is reserved."""
+        return key in self._waiting and bool(self._reserve(key, self._waiting[key]))
 
-    def settle(self, key: str, migration: Migration | None) -> list[str]:
-        """Take note of how a migration is doing now; who may start because of it."""
+    def update(self, key: str, migration: Migration | None) -> list[str]:
+        """Take note of a migration's phase; the keys of those that may start because of it."""
         if migration is not None and migration.is_in_progress:
-            self._flying[key] = slot_of(migration)
+            self._in_flight[key] = slot_of(migration)
             self._waiting.pop(key, None)
             return []
         if migration is None or migration.is_finished:
             self._waiting.pop(key, None)
-        left = self._flying.pop(key, None) is not None
-        return self.next_to_start() if left else []
+        was_in_flight = self._in_flight.pop(key, None) is not None
+        return self.startable() if was_in_flight else []
 
-    def next_to_start(self) -> list[str]:
-        """Those that wait and may start now."""
-        return next_to_start(self._waiting, self._flying.values(), self.options)
+    def startable(self) -> list[str]:
+        """The keys of waiting migrations that may start now."""
+        return startable(self._waiting, self._in_flight.values(), self.options)
 
-    def _take(self, key: str, flight: InFlightSlot) -> str:
-        others = [each for other, each in self._flying.items() if other != key]
-        reason = why_no_slot(flight, others, self.options)
-        if reason:
-            self._waiting.setdefault(key, flight)
+    def _reserve(self, key: str, slot: InFlightSlot) -> str:
+        others = [taken for other, taken in self._in_flight.items() if other != key]
+        limit = reached_limit(slot, others, self.options)
+        if limit:
+            self._waiting.setdefault(key, slot)
         else:
             self._waiting.pop(key, None)
-            self._flying[key] = flight
-        return reason
+            self._in_flight[key] = slot
+        return limit
 
 
-def slot_wanted(o: Observation) -> InFlightSlot:
-    """What a migration would take up if it started now."""
+def slot_of(migration: Migration) -> InFlightSlot:
+    """The slot of a migration in progress."""
+    workload = migration.status.workload
+    return InFlightSlot(
+        namespace=migration.metadata.namespace,
+        source=migration.status.source_node,
+        target=migration.spec.target_node,
+        workload=workload.uid if workload is not None else "",
+        replicas=(workload.replicas or 1) if workload is not None else 1,
+    )
+
+
+def slot_to_start(o: Observation) -> InFlightSlot:
+    """The slot that a pending migration needs to start."""
     owner = o.old.metadata.controller if o.old is not None else None
     return InFlightSlot(
         namespace=o.migration.metadata.namespace,
@@ -66,3 +96,42 @@ def slot_wanted(o: Observation) -> InFlightSlot:
         workload=owner.uid if owner is not None else "",
         replicas=o.workload.replicas if o.workload is not None else 1,
     )
+
+
+def reached_limit(
+    slot: InFlightSlot, in_flight: Iterable[InFlightSlot], options: MigrationOptions
+) -> str:
+    """The limit that forbids one more migration now, as a message; empty if none does."""
+    others = list(in_flight)
+    if len(others) >= options.max_in_flight:
+        return f"{len(others)} of {options.max_in_flight} migrations are in flight"
+    for node in slot.nodes:
+        on_node = sum(node in other.nodes for other in others)
+        if on_node >= options.max_per_node:
+            return f"node {node} has {on_node} of {options.max_per_node} migrations"
+    in_namespace = sum(other.namespace == slot.namespace for other in others)
+    if in_namespace >= options.max_per_namespace:
+        most = options.max_per_namespace
+        return f"namespace {slot.namespace} has {in_namespace} of {most} migrations"
+    most = options.max_per_workload.of(slot.replicas)
+    of_workload = sum(bool(slot.workload) and other.workload == slot.workload for other in others)
+    if slot.workload and of_workload >= most:
+        return f"its workload has {of_workload} of {most} migrations"
+    return ""
+
+
+def startable(
+    waiting: Mapping[str, InFlightSlot],
+    in_flight: Iterable[InFlightSlot],
+    options: MigrationOptions,
+) -> list[str]:
+    """The keys of those that may start now, all together, in the order in which they came."""
+    taken = list(in_flight)
+    chosen = []
+    for key, slot in waiting.items():
+        if len(taken) >= options.max_in_flight:
+            break
+        if not reached_limit(slot, taken, options):
+            taken.append(slot)
+            chosen.append(key)
+    return chosen

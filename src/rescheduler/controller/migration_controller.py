@@ -1,20 +1,20 @@
-"""The controller: watches feed keys to a queue, workers ask the machine and do what it says.
+"""Reconciles Migrations: workers observe, ask the state machine, and carry out its decision.
 
-Nothing is remembered that could not be forgotten: kill it anywhere, start another, and that one
-goes on from what the API server has. Two at once do no harm either, because every write is
-refused unless it was decided for the newest version of its object.
+Nothing is remembered that could not be lost. Kill the process anywhere and start another, and it
+continues from what the API server has. Two at once do no harm either, because every write is
+rejected unless it was decided for the newest version of its object.
 """
 
 import asyncio
 import logging
 from dataclasses import replace
 from random import Random
-from typing import Literal, NamedTuple
 
 from msgspec.structs import replace as replaced
 
+from rescheduler.controller.change_handlers import ChangeHandlers, WorkItem
 from rescheduler.controller.in_flight_limiter import InFlightLimiter
-from rescheduler.controller.migration_watches import MigrationWatches
+from rescheduler.controller.migration_events import MigrationEventRecorder
 from rescheduler.controller.watch_index import WatchIndex, watch_keys_of
 from rescheduler.controller.work_queue import WorkQueue
 from rescheduler.errors import (
@@ -28,228 +28,210 @@ from rescheduler.errors import (
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.clock import WALL_CLOCK, Clock
 from rescheduler.kube.live_store import cancel
-from rescheduler.migration.executor import Executor, Reached, ignore
+from rescheduler.migration.executor import Executor
 from rescheduler.migration.leftover_cleanup import LeftoverCleanup
-from rescheduler.migration.migration_events import MigrationEventRecorder
 from rescheduler.migration.migration_object import Migration, Phase
+from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.migration.observer import Observer
 from rescheduler.migration.state_machine.actions import (
     Action,
     Ask,
     CreatePod,
-    Forget,
-    Record,
+    DeleteMigration,
+    UpdateStatus,
     Wait,
     Write,
 )
-from rescheduler.migration.state_machine.machine import decide, refused
+from rescheduler.migration.state_machine.machine import decide, new_pod_rejected
 from rescheduler.migration.state_machine.observation import Observation
-from rescheduler.settings import MigrationOptions
+from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
 
-# What only the cluster can answer: the next decision waits until a watch shows the answer.
-AWAITED = {"adopt", "evict", "delete-new", "create-budget", "delete-budget"}
-# If it shows nothing for so long, look again: the answer may have been lost.
-LOOK_AGAIN_SECONDS = 5.0
-# A migration in progress is looked at so often even if no watch shows anything. Mostly that costs
-# no call, and it keeps a change that was missed from holding up anything for long.
+# After these, other controllers of the cluster act: a watch shows when to decide again.
+AWAITED_ACTIONS = {"adopt", "evict", "delete-new", "create-budget", "delete-budget"}
+# If no watch shows anything for so long, decide again: the write may have been lost.
+RECHECK_SECONDS = 5.0
+# A migration in progress is reconciled this often even if no watch shows a change. That mostly
+# costs no call, and a change that was missed delays nothing for long.
 RESYNC_SECONDS = 15.0
-# Far more than any migration takes in a row; then others have their turn.
-MOST_WRITES = 20
-# Someone else keeps changing the same objects: come back later.
-MOST_SURPRISES = 4
-
-
-class Work(NamedTuple):
-    """A key in the queue: a Migration to go on with, or an object that may be a leftover."""
-
-    kind: Literal["Migration", "Pod", "PodDisruptionBudget"]
-    key: str
+# More than any migration needs in a row; then other migrations are processed first.
+MAX_WRITES_IN_A_ROW = 20
+# Somebody else keeps changing the same objects: try again later.
+MAX_CONFLICTS_IN_A_ROW = 4
 
 
 class MigrationController:
-    """Carries out the Migrations of a cluster. `run` it; `stop` lets it finish what it is at."""
+    """Carries out the Migrations of a cluster. `run` it; `stop` lets it finish its writes."""
 
     def __init__(
         self,
         server: ApiServer,
-        watching: MigrationWatches,
-        options: MigrationOptions,
-        reached: Reached = ignore,
+        watches: MigrationWatches,
+        executor: Executor,
+        policy: Policy,
+        *,
         clock: Clock = WALL_CLOCK,
         chance: Random | None = None,
     ) -> None:
-        self._watching = watching
-        self._places = InFlightLimiter(options)
-        self._interests = WatchIndex()
-        self._queue: WorkQueue[Work] = WorkQueue(chance=chance)
+        self._watches = watches
+        self._executor = executor
+        self._policy = policy
+        self._limiter = InFlightLimiter(policy.migration)
+        self._watch_index = WatchIndex()
+        self._queue: WorkQueue[WorkItem] = WorkQueue(chance=chance)
+        self._handlers = ChangeHandlers(watches, self._watch_index, self._limiter, self._queue)
         self._events = MigrationEventRecorder(server, clock.now, chance)
-        self._observer = Observer(
-            server, watching.tables, watching.migrations, watching.pods, clock.now
-        )
-        self._hands = Executor(server, watching.migrations, watching.pods, reached)
-        self._leftovers = LeftoverCleanup(server, self._observer, self._hands)
-        self._unsure: set[str] = set()
-        """Migrations that may be further than we know: until they have been read, they keep their
-        places."""
+        self._observer = Observer(server, watches, clock.now)
+        self._leftovers = LeftoverCleanup(server, self._observer, executor)
+        self._must_reread: set[str] = set()
+        """Migrations that may have progressed further than the watch shows. They keep their slots
+        until they have been read from the server."""
         self._stopping = asyncio.Event()
         self._workers: list[asyncio.Task[None]] = []
 
     @property
-    def options(self) -> MigrationOptions:
-        """How moves are carried out."""
-        return self._places.options
+    def policy(self) -> Policy:
+        """How moves are carried out; may be replaced while the controller runs."""
+        return self._policy
 
-    @options.setter
-    def options(self, options: MigrationOptions) -> None:
-        self._places.options = options
-        self._start_more(self._places.next_to_start())
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._policy = policy
+        self._limiter.options = policy.migration
+        self._queue_migrations(self._limiter.startable())
 
     @property
     def in_flight(self) -> int:
         """How many migrations are in progress."""
-        return len(self._places)
+        return len(self._limiter)
 
     @property
     def is_running(self) -> bool:
-        """Whether any worker is still at work."""
+        """Whether any worker is still running."""
         return any(not worker.done() for worker in self._workers)
 
     async def run(self) -> None:
-        """Carry out Migrations until cancelled, or until `stop` has been heeded."""
-        self._watching.subscribe(self._migration_changed, self._thing_changed, self._leftover)
-        watches = self._watching.start()
-        telling = asyncio.create_task(self._events.run())
+        """Reconcile Migrations until cancelled, or until the workers have ended after `stop`."""
+        self._handlers.subscribe()
+        watches = self._watches.start()
+        sending = asyncio.create_task(self._events.run())
         try:
-            await self._watching.synced()
+            await self._watches.synced()
             self._workers = [
                 asyncio.create_task(self._work(), name=f"migration worker {number}")
-                for number in range(self.options.workers)
+                for number in range(self._policy.migration.workers)
             ]
             await self._stopping.wait()
             await asyncio.gather(*self._workers)
             await self._events.flush()
         finally:
             self._queue.close()
-            await cancel([*self._workers, telling, *watches])
+            await cancel([*self._workers, sending, *watches])
 
     def stop(self) -> None:
-        """Take up nothing new, and end when what is being written has been written.
+        """Process nothing more, and end when the current writes are finished.
 
-        Migrations stay where they are: all about them is in the API server.
+        Migrations in progress stay as they are: another controller continues them.
         """
         self._stopping.set()
-
-    # ------------------------------------------------------------ what watches show
-
-    def _migration_changed(self, key: str, migration: Migration | None) -> None:
-        # One that another process has begun takes up its place before anyone looks at it.
-        if migration is not None and migration.is_in_progress:
-            self._places.settle(key, migration)
-        self._queue.add(Work("Migration", key))
-
-    def _thing_changed(self, kind: str, key: str) -> None:
-        for interested in self._interests.in_thing(kind, key):
-            self._queue.add(Work("Migration", interested))
-
-    def _leftover(self, kind: Literal["Pod", "PodDisruptionBudget"], key: str) -> None:
-        self._queue.add(Work(kind, key))
 
     # ------------------------------------------------------------ workers
 
     async def _work(self) -> None:
-        """Take key after key, until told to stop."""
+        """Process one key after the other, until stopped."""
         while not self._stopping.is_set():
             getting = asyncio.ensure_future(self._queue.get())
             stopping = asyncio.ensure_future(self._stopping.wait())
             try:
                 await asyncio.wait({getting, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 if getting.done():
-                    await self._handle(getting.result())
+                    await self._process(getting.result())
             finally:
                 getting.cancel()
                 stopping.cancel()
 
-    async def _handle(self, work: Work) -> None:
+    async def _process(self, item: WorkItem) -> None:
+        """Reconcile one object, and queue it again if that fails."""
+        extra: dict[str, object] = {"kind": item.kind, "key": item.key}
         try:
-            await self._turn(work)
+            await self._reconcile_item(item)
         except ReschedulerError as error:
-            seconds = self._queue.retry(work)
-            extra = {"key": work.key, "error": str(error), "wait": round(seconds, 2)}
-            # Where two controllers run, they keep being faster than each other.
+            seconds = self._queue.retry(item)
+            extra |= {"error": str(error), "retry_seconds": round(seconds, 2)}
+            # Conflicts are normal where two controllers run.
             level = logging.INFO if isinstance(error, Conflict) else logging.WARNING
-            logger.log(level, "Failed to go on with a migration, will try again", extra=extra)
+            logger.log(level, "Failed to reconcile an object", extra=extra)
         except Exception:
-            logger.exception("Failed to go on with a migration", extra={"key": work.key})
-            self._queue.retry(work)
+            logger.exception("Failed to reconcile an object", extra=extra)
+            self._queue.retry(item)
         else:
-            self._queue.done(work)
+            self._queue.done(item)
 
-    async def _turn(self, work: Work) -> None:
-        if work.kind == "Pod":
-            await self._leftovers.look_at_pod(work.key)
-        elif work.kind == "PodDisruptionBudget":
-            await self._leftovers.look_at_budget(work.key)
+    async def _reconcile_item(self, item: WorkItem) -> None:
+        if item.kind == "Pod":
+            await self._leftovers.check_pod(item.key)
+        elif item.kind == "PodDisruptionBudget":
+            await self._leftovers.check_budget(item.key)
         else:
             try:
-                await self._go_on(work.key)
+                await self._reconcile(item.key)
             finally:
-                if work.key not in self._unsure:
-                    migration = self._watching.migrations.get(work.key)
-                    self._start_more(self._places.settle(work.key, migration))
+                if item.key not in self._must_reread:
+                    migration = self._watches.migrations.get(item.key)
+                    self._queue_migrations(self._limiter.update(item.key, migration))
 
-    def _start_more(self, keys: list[str]) -> None:
+    def _queue_migrations(self, keys: list[str]) -> None:
         for key in keys:
-            self._queue.add(Work("Migration", key))
+            self._queue.add(WorkItem("Migration", key))
 
     # ------------------------------------------------------------ one migration
 
-    async def _go_on(self, key: str) -> None:
-        """Do for a migration whatever can be done now."""
-        if self._places.still_waits(key):
+    async def _reconcile(self, key: str) -> None:
+        """Carry out actions for a migration until it has to wait."""
+        if self._limiter.must_still_wait(key):
             return
-        surprises = 0
-        for _ in range(MOST_WRITES):
-            migration = await self._observer.migration(key, fresh=key in self._unsure)
-            self._unsure.discard(key)
+        conflicts = 0
+        for _ in range(MAX_WRITES_IN_A_ROW):
+            migration = await self._observer.migration(key, fresh=key in self._must_reread)
+            self._must_reread.discard(key)
             if migration is None:
                 self._forget(key)
                 return
             try:
-                if not await self._next_step(migration, fresh=surprises > 0):
+                if not await self._reconcile_once(migration, fresh=conflicts > 0):
                     return
             except (Conflict, NotFound, OutcomeUnknown):
-                # It is not as it was seen, or nobody knows: look at it anew, then decide.
-                surprises += 1
-                self._unsure.add(key)
-                if surprises == MOST_SURPRISES:
+                # It has changed, or nobody knows whether it has: read it again, then decide.
+                conflicts += 1
+                self._must_reread.add(key)
+                if conflicts == MAX_CONFLICTS_IN_A_ROW:
                     raise
             else:
-                surprises = 0
-        self._queue.add(Work("Migration", key))
+                conflicts = 0
+        self._queue.add(WorkItem("Migration", key))
 
-    async def _next_step(self, migration: Migration, *, fresh: bool) -> bool:
-        """Observe, decide, act; whether there may be more to do at once."""
+    async def _reconcile_once(self, migration: Migration, *, fresh: bool) -> bool:
+        """Observe, decide, act; whether to decide again at once."""
         o = await self._observe(migration, fresh=fresh)
         action, o = await self._decide(o)
         if isinstance(action, Wait):
             await self._wait(action, o)
             return False
         await self._carry_out(action, o)
-        if action.name in AWAITED:
-            self._queue.add_after(Work("Migration", migration.key), LOOK_AGAIN_SECONDS)
-        return action.name not in AWAITED and not isinstance(action, Forget)
+        if action.name in AWAITED_ACTIONS:
+            self._queue.add_after(WorkItem("Migration", migration.key), RECHECK_SECONDS)
+        return action.name not in AWAITED_ACTIONS and not isinstance(action, DeleteMigration)
 
     async def _observe(self, migration: Migration, *, fresh: bool) -> Observation:
-        o = await self._observer.observe(migration, self.options, fresh=fresh)
-        self._interests.set(migration.key, watch_keys_of(o))
+        o = await self._observer.observe(migration, self._policy, fresh=fresh)
+        self._watch_index.set(migration.key, watch_keys_of(o))
         if migration.status.phase == Phase.PENDING and o.old is not None:
-            return replace(o, no_place=self._places.ask(o))
+            return replace(o, reached_limit=self._limiter.reserve(o))
         return o
 
     async def _decide(self, o: Observation) -> tuple[Wait | Write, Observation]:
-        """Ask the machine, and the server what the machine wants to know."""
+        """Ask the state machine, and ask the server what the state machine needs to know."""
         action: Action = decide(o)
         while isinstance(action, Ask):
             o = await self._observer.answer(action.question, o)
@@ -258,15 +240,16 @@ class MigrationController:
 
     async def _carry_out(self, action: Write, o: Observation) -> None:
         try:
-            await self._hands.carry_out(action, o)
+            await self._executor.carry_out(action, o)
         except (Refused, Forbidden) as error:
             if not isinstance(action, CreatePod):
                 raise
-            action = refused(o, error.answer)
-            await self._hands.carry_out(action, o)
-        self._tell(action, o)
+            action = new_pod_rejected(o, error.answer)
+            await self._executor.carry_out(action, o)
+        self._report(action, o)
 
-    def _tell(self, action: Write, o: Observation) -> None:
+    def _report(self, action: Write, o: Observation) -> None:
+        """Log an action that was carried out, and record its Event."""
         migration = o.migration
         extra = {
             "migration": migration.key,
@@ -274,27 +257,27 @@ class MigrationController:
             "pod": migration.pod_key,
             "target": migration.spec.target_node,
         }
-        if not isinstance(action, Record):
-            logger.debug("Carried out a step of a migration", extra=extra)
+        if not isinstance(action, UpdateStatus):
+            logger.debug("Carried out an action of a migration", extra=extra)
             return
         extra |= {"phase": str(action.status.phase), "step": str(action.status.step)}
-        logger.info("Moved a migration on", extra={**extra, "why": action.status.message})
+        logger.info("Updated a migration", extra={**extra, "why": action.status.message})
         if action.event:
-            self._events.tell(migration, action.event, action.status.message)
+            self._events.record_for(migration, action.event, action.status.message)
 
     async def _wait(self, action: Wait, o: Observation) -> None:
-        """Say what is awaited, if it is worth telling, and look again in time."""
+        """Write the message of a wait into the status, and schedule the next look."""
         status = o.migration.status
         if action.message and action.message != status.message:
-            told = Record("message", replaced(status, message=action.message))
-            await self._hands.carry_out(told, o)
+            update = UpdateStatus("message", replaced(status, message=action.message))
+            await self._executor.carry_out(update, o)
         seconds = [] if action.seconds is None else [action.seconds]
         if o.migration.is_in_progress:
             seconds.append(RESYNC_SECONDS)
         if seconds:
-            self._queue.add_after(Work("Migration", o.migration.key), min(seconds))
+            self._queue.add_after(WorkItem("Migration", o.migration.key), min(seconds))
 
     def _forget(self, key: str) -> None:
-        """A Migration was deleted: it leaves every queue, and what it has touched is put back."""
-        self._interests.forget(key)
-        self._queue.drop(Work("Migration", key))
+        """Drop a deleted Migration; what it has changed is cleaned up as leftovers."""
+        self._watch_index.remove(key)
+        self._queue.drop(WorkItem("Migration", key))

@@ -1,4 +1,4 @@
-"""Emptying one node: plan, move, look again, until nothing more can be moved."""
+"""Drains one node: plan, move, and plan again, until nothing more can be moved."""
 
 import secrets
 import sys
@@ -9,24 +9,23 @@ from typing import Any
 
 import msgspec
 
+from rescheduler.controller.move_requests import migration_for_move
 from rescheduler.errors import NotFound, SettingsError
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.labels import MAINTENANCE
 from rescheduler.migration.migration_object import Migration, Phase
-from rescheduler.migration.migration_requests import body_for
 from rescheduler.model.kinds import NODE
 from rescheduler.model.objects import Node
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.planning.plan import BlockedPod, Plan
+from rescheduler.planning.plan import BlockedPod, Move, Plan
 from rescheduler.planning.planner import make_plan
 from rescheduler.planning.strategies import requested_strategies
 from rescheduler.settings import NodeMaintenanceOptions, Policy, SecondsOrZero
 
-MOST_TRIES = 3
+MAX_ATTEMPTS = 3
 CORDON = {"spec": {"unschedulable": True}}
-
 
 CreateAndFollow = Callable[[list[dict[str, Any]]], Awaitable[list[Migration] | None]]
 """Creates Migrations with these bodies. Returns them as they ended, or None without waiting."""
@@ -41,7 +40,7 @@ class RemainingPods:
 
 
 class NodeDrain:
-    """Empties one node. Migrations are created, and perhaps followed, by the caller's function."""
+    """Empties one node. The caller's function creates the Migrations, and may follow them."""
 
     def __init__(
         self,
@@ -53,7 +52,7 @@ class NodeDrain:
         self._server = server
         self._node = node
         self._create_and_follow = create_and_follow
-        self._policy = for_a_person(policy)
+        self._policy = drain_policy(policy)
         self._id = secrets.token_hex(4)
 
     async def cordon(self) -> None:
@@ -64,63 +63,66 @@ class NodeDrain:
             raise SettingsError(f"node {self._node}: there is no such node") from error
 
     async def run(self) -> RemainingPods:
-        """Move all pods that can move."""
+        """Move all pods that can move; the pods that remain.
+
+        If the Migrations are not followed, pods that have got one do not count as remaining.
+        """
         failed: dict[str, str] = {}
-        tried: Counter[str] = Counter()
-        number = 0
+        attempts: Counter[str] = Counter()
+        rounds = 0
         while True:
-            snapshot = await self._look()
+            snapshot = await self._snapshot()
             plan = self._plan(snapshot)
             moves = [move for move in plan.moves if move.pod not in failed]
             if not moves:
-                return RemainingPods(reasons(plan.blocked, failed), failed)
-            rows = {key: row for row, key in enumerate(snapshot.pods.keys)}
-            uids = snapshot.pods.uids
-            number += 1
-            bodies = [
-                body_for(
-                    move,
-                    uids[rows[move.pod]],
-                    again=f"{self._id}-{number}",
-                    may_evict=self._policy.migration.deployment_coordination,
-                    by_hand=True,
-                )
-                for move in moves
-            ]
+                return RemainingPods(blocked_reasons(plan.blocked, failed), failed)
+            rounds += 1
+            salt = f"{self._id}-{rounds}"
+            bodies = [self._migration_body(move, snapshot, salt) for move in moves]
             ended = await self._create_and_follow(bodies)
             if ended is None:
-                return RemainingPods(reasons(plan.blocked, failed))
-            tried.update(migration.pod_key for migration in ended)
+                return RemainingPods(blocked_reasons(plan.blocked, failed))
+            attempts.update(migration.pod_key for migration in ended)
             failed |= {
                 migration.pod_key: migration.status.message
                 for migration in ended
-                if not has_left(migration)
-                and not may_try_again(migration, tried[migration.pod_key])
+                if not has_left(migration) and not may_retry(migration, attempts[migration.pod_key])
             }
 
-    async def _look(self) -> Snapshot:
+    async def _snapshot(self) -> Snapshot:
         store = LiveStore(self._server, ClusterTables())
         await store.list_once()
         return store.snapshot()
 
     def _plan(self, snapshot: Snapshot) -> Plan:
-        """The moves that empty the node: it is planned as if it were labelled for maintenance."""
+        """The moves that empty the node, planned as if it were labelled for maintenance."""
         row = snapshot.nodes.index[self._node]
         nodes = list(snapshot.nodes.objects)
-        nodes[row] = under_maintenance(nodes[row])
+        nodes[row] = with_maintenance_label(nodes[row])
         pods = int((snapshot.pods.node == row).sum())
         policy = msgspec.structs.replace(self._policy, max_reschedule_pods=pods)
         changed = replace(snapshot.nodes, objects=tuple(nodes))
         return make_plan(replace(snapshot, nodes=changed), policy)
 
+    def _migration_body(self, move: Move, snapshot: Snapshot, salt: str) -> dict[str, Any]:
+        row = snapshot.pods.find(move.pod)
+        assert row is not None
+        return migration_for_move(
+            move,
+            snapshot.pods.uids[row],
+            salt=salt,
+            may_evict=self._policy.migration.deployment_coordination,
+            by_hand=True,
+        )
 
-def reasons(blocked: tuple[BlockedPod, ...], failed: dict[str, str]) -> dict[str, str]:
-    """Why pods are blocked, except those that were tried and failed."""
+
+def blocked_reasons(blocked: tuple[BlockedPod, ...], failed: dict[str, str]) -> dict[str, str]:
+    """Why pods are blocked, except those whose migration has failed."""
     return {found.pod: found.detail for found in blocked if found.pod not in failed}
 
 
-def for_a_person(policy: Policy) -> Policy:
-    """The policy without what keeps rounds from doing too much: a person wants the node empty."""
+def drain_policy(policy: Policy) -> Policy:
+    """The policy without the limits of rounds: a person wants the node empty."""
     return msgspec.structs.replace(
         policy,
         enabled_strategies=requested_strategies(),
@@ -134,20 +136,20 @@ def for_a_person(policy: Policy) -> Policy:
     )
 
 
-def under_maintenance(node: Node) -> Node:
-    """The node, as if a person had labelled it."""
+def with_maintenance_label(node: Node) -> Node:
+    """The node as if a person had labelled it for maintenance."""
     labels = {**node.metadata.labels, MAINTENANCE: "true"}
     return msgspec.structs.replace(
         node, metadata=msgspec.structs.replace(node.metadata, labels=labels)
     )
 
 
-def may_try_again(migration: Migration, tries: int) -> bool:
-    """Whether it was only cancelled, because something else was going on."""
-    return migration.status.phase == Phase.CANCELLED and tries < MOST_TRIES
+def may_retry(migration: Migration, attempts: int) -> bool:
+    """Whether it was only cancelled, because of another change to the workload."""
+    return migration.status.phase == Phase.CANCELLED and attempts < MAX_ATTEMPTS
 
 
 def has_left(migration: Migration) -> bool:
-    """Whether the pod is no longer where it was."""
+    """Whether the pod was moved to another node."""
     status = migration.status
-    return status.phase == "Completed" and status.new_node != status.source_node
+    return status.phase == Phase.COMPLETED and status.new_node != status.source_node

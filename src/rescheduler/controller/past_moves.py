@@ -1,4 +1,4 @@
-"""What became of earlier moves, and which are under way: what the planner should know."""
+"""The history that the planner needs: the outcomes of earlier moves, and the moves in flight."""
 
 from collections.abc import Iterable
 
@@ -7,40 +7,46 @@ from rescheduler.planning.context import MoveInFlight, PastMove
 
 
 def past_moves(migrations: Iterable[Migration]) -> tuple[PastMove, ...]:
-    """The moves that ended one way or the other, oldest first. Cancelled ones say nothing."""
+    """The moves that have an outcome, oldest first. Cancelled ones have none."""
     moves = [
         PastMove(
-            pod=each.pod_key,
-            workload=workload_of(each),
-            source=each.status.source_node,
-            target=each.spec.target_node,
-            outcome=each.status.outcome,
-            at=each.status.finished_at.timestamp(),
+            pod=migration.pod_key,
+            workload=workload_of(migration),
+            source=migration.status.source_node,
+            target=migration.spec.target_node,
+            outcome=migration.status.outcome,
+            at=migration.status.finished_at.timestamp(),
         )
-        for each in migrations
-        if each.is_finished and each.status.outcome and each.status.finished_at is not None
+        for migration in migrations
+        if migration.is_finished
+        and migration.status.outcome
+        and migration.status.finished_at is not None
     ]
     return tuple(sorted(moves, key=lambda move: (move.at, move.pod)))
 
 
 def moves_in_flight(migrations: Iterable[Migration]) -> tuple[MoveInFlight, ...]:
-    """The moves that are in progress or wait for their turn."""
+    """The moves that are in progress or pending."""
     moves = [
-        MoveInFlight(pod=each.pod_key, target=each.spec.target_node, new_pod=new_pod_of(each))
-        for each in migrations
-        if each.status.phase in (Phase.PENDING, Phase.IN_PROGRESS)
+        MoveInFlight(
+            pod=migration.pod_key,
+            target=migration.spec.target_node,
+            new_pod=new_pod_of(migration),
+        )
+        for migration in migrations
+        if migration.status.phase in (Phase.PENDING, Phase.IN_PROGRESS)
     ]
     return tuple(sorted(moves, key=lambda move: (move.pod, move.target)))
 
 
 def new_pod_of(migration: Migration) -> str:
-    """The key of the pod that was made on the target, if there is one."""
+    """The key of the pod that was created on the target; empty if there is none."""
     name = migration.status.new_pod
     return f"{migration.metadata.namespace}/{name}" if name else ""
 
 
 def workload_of(migration: Migration) -> str:
-    """What a migration's pod belongs to, as the planner calls it; empty for a bare pod."""
+    """The controller of a migration's pod, as the planner names it; empty for a bare pod."""
     workload = migration.status.workload
     if workload is None:
         return ""

@@ -1,4 +1,4 @@
-"""Everything that runs together: the cluster's store, the controller, and the rounds."""
+"""Composes the program that runs on a cluster: store, watches, planning loop, controller."""
 
 import asyncio
 import logging
@@ -8,11 +8,12 @@ from random import Random
 from typing import Protocol
 
 from rescheduler.controller.migration_controller import MigrationController
-from rescheduler.controller.migration_watches import CrdMissing, MigrationWatches
 from rescheduler.controller.planning_loop import PlanningLoop
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.clock import WALL_CLOCK, Clock
 from rescheduler.kube.live_store import LiveStore, cancel
+from rescheduler.migration.executor import Executor
+from rescheduler.migration.migration_watches import CrdMissing, MigrationWatches
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.settings import Policy
@@ -23,8 +24,8 @@ logger = logging.getLogger(__name__)
 STOP_SECONDS = 20.0
 
 
-class Companion(Protocol):
-    """What may run beside it, by the same policy."""
+class Runnable(Protocol):
+    """A part of the program that lies above this package, such as the extender."""
 
     policy: Policy
 
@@ -33,7 +34,7 @@ class Companion(Protocol):
 
 
 class Program:
-    """The whole rescheduler for one cluster. `run` it; `stop` ends it in good order."""
+    """The whole rescheduler for one cluster. `run` it; `stop` ends it gracefully."""
 
     def __init__(
         self,
@@ -48,88 +49,95 @@ class Program:
         tables = ClusterTables()
         self._dry_run = dry_run
         self.store = LiveStore(server, tables, clock=clock.seconds, chance=chance)
-        self.watching = MigrationWatches(
+        self.watches = MigrationWatches(
             server, self.store, tables, clock=clock.seconds, chance=chance
         )
-        self.controller = MigrationController(
-            server, self.watching, policy.migration_options(), clock=clock, chance=chance
+        self.migration_controller = MigrationController(
+            server,
+            self.watches,
+            Executor(server, self.watches),
+            policy,
+            clock=clock,
+            chance=chance,
         )
-        self.rounds = PlanningLoop(
+        self.planning_loop = PlanningLoop(
             server,
             self.store,
-            self.watching,
+            self.watches,
             policy,
             strategies=strategies,
             dry_run=dry_run,
             clock=clock,
         )
-        self._companions: list[Companion] = []
+        self._runnables: list[Runnable] = []
         self._stopping = asyncio.Event()
 
     @property
     def policy(self) -> Policy:
-        """What is improved, and how."""
-        return self.rounds.policy
+        """What is improved, and how; may be replaced while the program runs."""
+        return self.planning_loop.policy
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        self.rounds.policy = policy
-        self.controller.options = policy.migration_options()
-        for companion in self._companions:
-            companion.policy = policy
-        self.rounds.soon()
+        self.planning_loop.policy = policy
+        self.migration_controller.policy = policy
+        for runnable in self._runnables:
+            runnable.policy = policy
+        self.planning_loop.trigger_round()
 
-    def accompany(self, companion: Companion) -> None:
-        """Run something else beside it, on the same store; if that fails, all ends."""
-        self._companions.append(companion)
+    def add(self, runnable: Runnable) -> None:
+        """Run something else with the program, by the same policy; if it fails, all ends."""
+        self._runnables.append(runnable)
 
     def stop(self) -> None:
-        """End soon: finish what is being written, and leave the rest in the API server."""
+        """End soon: finish the current writes, and leave migrations in progress as they are."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Watch, plan and migrate until stopped, or until something only a person can mend."""
+        """Watch, plan and migrate until stopped, or until an error that a person must fix."""
         self.store.start()
-        parts = [self._look()] if self._dry_run else [self.controller.run(), self._plan()]
+        if self._dry_run:
+            parts = [self._plan_without_migrating()]
+        else:
+            parts = [self.migration_controller.run(), self._plan()]
         tasks = [asyncio.create_task(part) for part in parts]
-        beside = [asyncio.create_task(companion.run()) for companion in self._companions]
+        added = [asyncio.create_task(runnable.run()) for runnable in self._runnables]
         stopping = asyncio.create_task(self._stopping.wait())
         try:
-            watched = {*tasks, *beside, stopping}
-            await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-            for task in (*tasks, *beside):
+            await asyncio.wait({*tasks, *added, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (*tasks, *added):
                 if task.done():
                     task.result()
-            await self._wind_up(tasks)
+            await self._shut_down(tasks)
         finally:
             stopping.cancel()
-            await cancel([*tasks, *beside])
+            await cancel([*tasks, *added])
             await self.store.stop()
 
-    async def _wind_up(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Plan nothing more, and let the workers finish what they are at."""
-        self.controller.stop()
+    async def _shut_down(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Stop planning, and give the workers time to finish their writes."""
+        self.migration_controller.stop()
         if not self._dry_run:
             tasks[-1].cancel()
-        if self.controller.is_running:
+        if self.migration_controller.is_running:
             with suppress(TimeoutError):
                 async with asyncio.timeout(STOP_SECONDS):
                     await asyncio.gather(tasks[0], return_exceptions=True)
-        parked = {"in_flight": self.controller.in_flight}
-        logger.info("Stopped; migrations in flight stay parked in the API server", extra=parked)
+        extra = {"in_flight": self.migration_controller.in_flight}
+        logger.info("Stopped, leaving migrations in flight to the next controller", extra=extra)
 
     async def _plan(self) -> None:
         await self.store.synced()
-        await self.watching.synced()
-        await self.rounds.run()
+        await self.watches.synced()
+        await self.planning_loop.run()
 
-    async def _look(self) -> None:
-        """Plan without migrating; Migrations are only remembered if there are any."""
-        watches = self.watching.start()
+    async def _plan_without_migrating(self) -> None:
+        """Run only the planning loop; the CustomResourceDefinition may be missing."""
+        watch_tasks = self.watches.start()
         try:
             with suppress(CrdMissing):
-                await self.watching.synced()
+                await self.watches.synced()
             await self.store.synced()
-            await self.rounds.run()
+            await self.planning_loop.run()
         finally:
-            await cancel(watches)
+            await cancel(watch_tasks)

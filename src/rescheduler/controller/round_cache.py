@@ -1,65 +1,75 @@
-"""Rounds that need no plan: nothing was wanted, and nothing has changed that could change that.
+"""What a round of planning found, and a cache of the last round while nothing has changed.
 
-A plan is made from the cluster, the policy, what became of earlier moves, and the time. While the
-first three are the same, only time can tell one plan from the next: pods grow old enough to be
-moved, and pauses after moves end. Until the first of these, another plan would be the same.
+A plan depends on the cluster, the policy, earlier moves, and the time. While the first three stay
+the same, only time can change the plan: pods become old enough to be moved, and cooldowns after
+moves end. Until the first of these, another plan would be the same.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
-from rescheduler.controller.migration_watches import MigrationWatches
 from rescheduler.migration.migration_object import Migration
-from rescheduler.planning.plan import Plan
+from rescheduler.migration.migration_watches import MigrationWatches
+from rescheduler.planning.plan import Move, Plan
 from rescheduler.settings import Policy
 
-T = TypeVar("T")
+
+@dataclass(frozen=True)
+class Round:
+    """The result of one round."""
+
+    plan: Plan
+    requested: tuple[Move, ...]
+    """The moves for which Migrations were created; in a dry run, would have been."""
+    skipped: dict[str, str]
+    """By pod: why a planned move was not requested."""
 
 
 class PlanInputs(NamedTuple):
-    """What a plan was made from, as far as it can be told from another."""
+    """What a plan depends on besides the policy and the time."""
 
-    of_cluster: int
-    of_migrations: list[Migration]
+    table_changes: int
+    """How often the tables of the cluster have changed."""
+    migrations: list[Migration]
 
 
-class CachedRound(NamedTuple, Generic[T]):
-    """What was found, from what, and until when it would be found again."""
+class CachedRound(NamedTuple):
+    """A round, the inputs of its plan, and until when the plan would be the same."""
 
-    found: T
+    round: Round
     policy: Policy
-    changes: PlanInputs
-    until: float
+    inputs: PlanInputs
+    valid_until: float
 
 
-class RoundCache(Generic[T]):
-    """Remembers the last round, if it wanted nothing."""
+class RoundCache:
+    """Caches the last round, if it was idle."""
 
-    def __init__(self, watching: MigrationWatches) -> None:
-        self._watching = watching
-        self._rest: CachedRound[T] | None = None
+    def __init__(self, watches: MigrationWatches) -> None:
+        self._watches = watches
+        self._cached: CachedRound | None = None
 
-    @property
-    def changes(self) -> PlanInputs:
-        """To be taken before the cluster is looked at: what comes later has not been seen."""
-        return PlanInputs(self._watching.tables.changes, self._watching.all_migrations())
+    def current_inputs(self) -> PlanInputs:
+        """To be taken before the snapshot: a later change is then not missed."""
+        return PlanInputs(self._watches.tables.changes, self._watches.all_migrations())
 
-    def note(self, found: T, policy: Policy, changes: PlanInputs, until: float) -> None:
-        """Nothing was wanted, and time alone does not change that until then."""
-        self._rest = CachedRound(found, policy, changes, until)
+    def store(self, round: Round, policy: Policy, inputs: PlanInputs, valid_until: float) -> None:
+        """Cache a round whose plan stays the same until then, if the inputs do."""
+        self._cached = CachedRound(round, policy, inputs, valid_until)
 
-    def again(self, policy: Policy, now: datetime) -> T | None:
-        """What another round would find, if that is certain."""
-        rest = self._rest
-        if rest is None or now.timestamp() >= rest.until or rest.policy is not policy:
+    def get(self, policy: Policy, now: datetime) -> Round | None:
+        """The cached round, if another one would find the same."""
+        cached = self._cached
+        if cached is None or now.timestamp() >= cached.valid_until or cached.policy is not policy:
             return None
-        return rest.found if rest.changes == self.changes else None
+        return cached.round if cached.inputs == self.current_inputs() else None
 
 
 def is_idle(plan: Plan, migrations: list[Migration]) -> bool:
-    """Whether nothing is to be moved, nothing holds a move up, and nothing is under way.
+    """Whether nothing is to be moved, no move is blocked, and no migration is unfinished.
 
-    Nodes that are too full are counted round by round, so their rounds are not alike.
+    A round with overloaded nodes is not idle: the rounds in which a node is overloaded count.
     """
-    is_idle = not plan.moves and not plan.blocked and not plan.overloaded
-    return is_idle and all(each.is_finished for each in migrations)
+    has_findings = plan.moves or plan.blocked or plan.overloaded
+    return not has_findings and all(migration.is_finished for migration in migrations)

@@ -1,4 +1,4 @@
-"""Which migrations want to hear of which objects."""
+"""Which migrations must be reconciled when an object changes."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Set
@@ -8,76 +8,76 @@ from rescheduler.migration.new_pod import new_pod_name
 from rescheduler.migration.state_machine.observation import Observation
 
 WatchKey = tuple[str, str]
-"""A kind of object and its key; or a kind of place and its name."""
+"""A kind and the key of an object; or one of the constants below and a key or namespace."""
 
-MARKED_POD, ANY_POD, POD_IN = "MarkedPod", "Pod", "PodIn"
-BUDGET_IN = "PodDisruptionBudgetIn"
+LABELLED_POD, ANY_POD, POD_IN_NAMESPACE = "LabelledPod", "Pod", "PodInNamespace"
+BUDGET_IN_NAMESPACE = "PodDisruptionBudgetInNamespace"
 
 
 class WatchIndex:
-    """Things, and who waits for them to change."""
+    """Finds migrations by the objects that their next decision depends on."""
 
     def __init__(self) -> None:
-        self._of_key: dict[str, Set[WatchKey]] = {}
-        # Not a set: those who wait are told in the order they came, the same in every process.
-        self._keys_by_thing: defaultdict[WatchKey, dict[str, None]] = defaultdict(dict)
+        self._watch_keys: dict[str, Set[WatchKey]] = {}
+        # Dicts, not sets: the order in which migrations are found is the same in every process.
+        self._migrations: defaultdict[WatchKey, dict[str, None]] = defaultdict(dict)
 
-    def set(self, key: str, things: Iterable[WatchKey]) -> None:
-        """What a migration is interested in from now on."""
-        wanted = frozenset(things)
-        had = self._of_key.get(key, frozenset())
-        for thing in had - wanted:
-            self._drop(thing, key)
-        for thing in wanted - had:
-            self._keys_by_thing[thing][key] = None
-        self._of_key[key] = wanted
+    def set(self, migration: str, watch_keys: Iterable[WatchKey]) -> None:
+        """Set what a migration depends on from now on."""
+        wanted = frozenset(watch_keys)
+        previous = self._watch_keys.get(migration, frozenset())
+        for watch_key in previous - wanted:
+            self._drop(watch_key, migration)
+        for watch_key in wanted - previous:
+            self._migrations[watch_key][migration] = None
+        self._watch_keys[migration] = wanted
 
-    def forget(self, key: str) -> None:
-        """It is gone."""
-        for thing in self._of_key.pop(key, frozenset()):
-            self._drop(thing, key)
+    def remove(self, migration: str) -> None:
+        """Drop a migration that was deleted."""
+        for watch_key in self._watch_keys.pop(migration, frozenset()):
+            self._drop(watch_key, migration)
 
-    def in_thing(self, kind: str, key: str) -> list[str]:
-        """Who wants to hear of it."""
-        return list(self._keys_by_thing.get((kind, key), ()))
+    def migrations_watching(self, kind: str, key: str) -> list[str]:
+        """The keys of the migrations that depend on an object."""
+        return list(self._migrations.get((kind, key), ()))
 
-    def _drop(self, thing: WatchKey, key: str) -> None:
-        keys = self._keys_by_thing[thing]
-        keys.pop(key, None)
-        if not keys:
-            del self._keys_by_thing[thing]
+    def _drop(self, watch_key: WatchKey, migration: str) -> None:
+        migrations = self._migrations[watch_key]
+        migrations.pop(migration, None)
+        if not migrations:
+            del self._migrations[watch_key]
 
 
 def watch_keys_of(o: Observation) -> list[WatchKey]:
-    """What can change the next decision about a migration.
+    """The objects that the next decision about a migration depends on.
 
-    Pods of a migration in progress are marked and have a watch of their own. All other pods are
-    only of interest before that, and after an eviction.
+    Pods of a migration in progress are labelled and have a watch of their own. Other pods matter
+    only before that, and after an eviction.
     """
     migration = o.migration
     if migration.is_finished:
         return []
     namespace = migration.metadata.namespace
-    things = [
-        (MARKED_POD, migration.pod_key),
+    watch_keys = [
+        (LABELLED_POD, migration.pod_key),
         ("Node", migration.spec.target_node),
-        (BUDGET_IN, namespace),
+        (BUDGET_IN_NAMESPACE, namespace),
     ]
     if name := new_pod_name(migration):
-        things.append((MARKED_POD, f"{namespace}/{name}"))
+        watch_keys.append((LABELLED_POD, f"{namespace}/{name}"))
     if migration.status.phase == Phase.PENDING:
-        things.append((ANY_POD, migration.pod_key))
+        watch_keys.append((ANY_POD, migration.pod_key))
     if migration.status.step == Step.LANDING:
-        things.append((POD_IN, namespace))
-    return things + workload_watch_keys(o, migration)
+        watch_keys.append((POD_IN_NAMESPACE, namespace))
+    return watch_keys + workload_watch_keys(o, migration)
 
 
 def workload_watch_keys(o: Observation, migration: Migration) -> list[WatchKey]:
-    """The workload and the Deployment above it."""
+    """The workload, and the Deployment that owns it."""
     if o.workload is None:
         return []
     namespace = migration.metadata.namespace
-    things = [(o.workload.kind, f"{namespace}/{o.workload.owner.metadata.name}")]
+    watch_keys = [(o.workload.kind, f"{namespace}/{o.workload.owner.metadata.name}")]
     if o.workload.deployment is not None:
-        things.append(("Deployment", f"{namespace}/{o.workload.deployment.metadata.name}"))
-    return things
+        watch_keys.append(("Deployment", f"{namespace}/{o.workload.deployment.metadata.name}"))
+    return watch_keys

@@ -1,4 +1,4 @@
-"""A queue of keys: each at most once, never by two workers at a time, and later after failures."""
+"""A queue of keys: each at most once, never with two workers, and with back-off after failures."""
 
 import asyncio
 from collections.abc import Hashable
@@ -13,28 +13,28 @@ FAILURE_BACKOFF = Backoff(first_seconds=0.1, limit_seconds=30.0)
 
 
 class WorkQueue(Generic[K]):
-    """Keys that want attention. A key that is added while it is worked on comes again after."""
+    """Keys to be processed. A key that is added while it is processed comes again afterwards."""
 
     def __init__(self, backoff: Backoff = FAILURE_BACKOFF, chance: Random | None = None) -> None:
         self._backoff = backoff
         self._chance = chance or Random()
         self._ready: asyncio.Queue[K] = asyncio.Queue()
-        self._wanted: set[K] = set()
-        self._working: set[K] = set()
+        self._queued: set[K] = set()
+        self._processing: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
 
     def add(self, key: K) -> None:
-        """Ask for a key to be worked on soon."""
+        """Queue a key now."""
         self._stop_timer(key)
-        if key in self._wanted:
+        if key in self._queued:
             return
-        self._wanted.add(key)
-        if key not in self._working:
+        self._queued.add(key)
+        if key not in self._processing:
             self._ready.put_nowait(key)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Ask for it later; the earlier of two wishes counts."""
+        """Queue a key later; the earlier of two times counts."""
         if seconds <= 0:
             return self.add(key)
         loop = asyncio.get_running_loop()
@@ -46,19 +46,19 @@ class WorkQueue(Generic[K]):
         return None
 
     async def get(self) -> K:
-        """The next key to work on. Say `done` or `retry` afterwards."""
+        """The next key to process. Call `done` or `retry` afterwards."""
         key = await self._ready.get()
-        self._wanted.discard(key)
-        self._working.add(key)
+        self._queued.discard(key)
+        self._processing.add(key)
         return key
 
     def done(self, key: K) -> None:
-        """It went well."""
+        """The key was processed; its failures no longer count."""
         self._failures.pop(key, None)
         self._release(key)
 
     def retry(self, key: K) -> float:
-        """It failed: again after a while, which grows. Returns how long."""
+        """Processing failed: queue the key again after a delay that grows; returns the seconds."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         self._release(key)
         seconds = self._backoff.seconds(failures, self._chance)
@@ -66,24 +66,18 @@ class WorkQueue(Generic[K]):
         return seconds
 
     def drop(self, key: K) -> None:
-        """It no longer exists: forget every wish and failure of it."""
+        """Drop the timer and the failures of an object that no longer exists."""
         self._stop_timer(key)
         self._failures.pop(key, None)
 
     def close(self) -> None:
-        """Nothing more will be asked for."""
+        """Stop all timers."""
         for key in list(self._timers):
             self._stop_timer(key)
 
-    def __len__(self) -> int:
-        return len(self._wanted) + len(self._working)
-
-    def __contains__(self, key: K) -> bool:
-        return key in self._wanted or key in self._working or key in self._timers
-
     def _release(self, key: K) -> None:
-        self._working.discard(key)
-        if key in self._wanted:
+        self._processing.discard(key)
+        if key in self._queued:
             self._ready.put_nowait(key)
 
     def _stop_timer(self, key: K) -> None:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from rescheduler.controller.migration_watches import MigrationWatches
-from rescheduler.controller.planning_loop import OLDEST_KNOWLEDGE_SECONDS
 from rescheduler.errors import ReschedulerError
 from rescheduler.extender.handlers import ExtenderHandlers, OnOverload
 from rescheduler.extender.http_server import Endpoints, serving
@@ -26,7 +24,8 @@ from rescheduler.extender.webhook.registration import WebhookAddress, register
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.clock import WALL_CLOCK
 from rescheduler.kube.event_recorder import EventRecorder
-from rescheduler.kube.live_store import LiveStore, cancel
+from rescheduler.kube.live_store import MAX_STORE_AGE_SECONDS, LiveStore, cancel
+from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
@@ -129,6 +128,6 @@ class ExtenderServer:
         age = self._store.age()
         if age is None or not self._watching.has_synced:
             return "the cluster is not loaded yet"
-        if age > OLDEST_KNOWLEDGE_SECONDS:
+        if age > MAX_STORE_AGE_SECONDS:
             return f"the view of the cluster is {age:.0f}s old"
         return ""

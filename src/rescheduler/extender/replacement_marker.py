@@ -11,7 +11,7 @@ from datetime import datetime
 
 from rescheduler.errors import ReschedulerError
 from rescheduler.kube.api_server import ApiServer, object_path
-from rescheduler.migration import pod_marks
+from rescheduler.migration import migration_labels
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import PodMeta
 from rescheduler.model.kinds import POD
@@ -38,7 +38,7 @@ class ReplacementMarker:
         """Write marks until cancelled."""
         while True:
             pod, migration = await self._waiting.get()
-            patch = pod_marks.steering(migration, self._clock())
+            patch = migration_labels.steered_patch(migration, self._clock())
             # Another pod may have got the name meanwhile: the API server then reports a conflict.
             patch["metadata"]["uid"] = pod.uid
             extra = {"pod": pod.key, "migration": migration.key}

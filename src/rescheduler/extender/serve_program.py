@@ -4,10 +4,10 @@ import asyncio
 import gc
 import logging
 
-from rescheduler.controller.migration_watches import MigrationWatches
 from rescheduler.extender.extender_server import ExtenderServer, ServeOptions
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.live_store import LiveStore, cancel
+from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.settings import Policy
 

@@ -16,6 +16,8 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.model.tables.table import TableChange
 
+# Nothing is decided on a view of the cluster that is older.
+MAX_STORE_AGE_SECONDS = 180.0
 # What a kind that we can do without may answer.
 NOT_THERE = (Forbidden, NotFound)
 

@@ -1,10 +1,11 @@
-"""Carrying out moves, one Migration object each, without anyone noticing.
+"""Carries out one move: the Migration object, the state machine, and what acts on its decisions.
 
-What decides is pure: `machine.py` and the ways to move (`handoff.py`, `eviction.py`,
-`recreation.py`) take what was observed and return the next action; `limits.py`, `history.py`,
-`copies.py` and `marks.py` answer single questions. What acts is thin: `observer.py` looks,
-`hands.py` does what the machine says, `controller.py` feeds keys from watches to workers.
+`state_machine/` decides and is pure: an observation goes in, the next action comes out. `observer`
+builds the observation, `executor` carries out the action, `leftover_cleanup` restores what an
+interrupted migration has left behind. `new_pod`, `replacement` and `migration_labels` answer
+single questions about pods, and are pure too.
 
-All state is in the API server: on the Migration, and as marks on the objects it touches. Nothing
-here chooses what to move, and nothing here knows HTTP. `docs/designs/migration.md` says why.
+All state is in the API server: in the Migration's status, and in labels and annotations on the
+objects it touches. Which pods to move is decided in `planning`; when migrations run, and how many
+at once, in `controller`. `docs/designs/migration.md` has the reasons.
 """

@@ -1,8 +1,8 @@
-"""The definition of Migrations: what `kubectl apply` needs, and what the server checks.
+"""The CustomResourceDefinition of Migrations: `rescheduler crds` prints it for `kubectl apply`.
 
-Nonsense is refused where it is written: by the schema, and by rules between fields. Two of them
-guard the machine itself: what is to be moved where cannot be changed under way, and a migration
-that has finished stays finished, whoever still believes otherwise.
+The API server rejects invalid objects, by the schema and by CEL rules. Two rules protect the state
+machine: pod, target and mode are immutable, and a finished migration stays finished, even if a
+controller with an outdated view writes to it.
 """
 
 from enum import StrEnum
@@ -15,35 +15,35 @@ GROUP, VERSION = API_VERSION.split("/")
 NAME = f"migrations.{GROUP}"
 
 DNS_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-LONGEST_NAME, LONGEST_TEXT, LONGEST_WAIT = 253, 4096, 86_400
+MAX_NAME_LENGTH, MAX_TEXT_LENGTH, MAX_TIMEOUT_SECONDS = 253, 4096, 86_400
 
 Schema = dict[str, Any]
 
 
 def text(description: str, **limits: Any) -> Schema:
-    """A string."""
-    return {"type": "string", "description": description, "maxLength": LONGEST_TEXT, **limits}
+    """The schema of a string."""
+    return {"type": "string", "description": description, "maxLength": MAX_TEXT_LENGTH, **limits}
 
 
 def name(description: str) -> Schema:
-    """The name of an object."""
-    return text(description, minLength=1, maxLength=LONGEST_NAME, pattern=DNS_NAME)
+    """The schema of an object's name."""
+    return text(description, minLength=1, maxLength=MAX_NAME_LENGTH, pattern=DNS_NAME)
 
 
 def number(description: str, minimum: int = 0, **limits: Any) -> Schema:
-    """A whole number."""
+    """The schema of an integer."""
     limits = {"minimum": minimum, **limits}
     return {"type": "integer", "format": "int32", "description": description, **limits}
 
 
 def moment(description: str) -> Schema:
-    """A time."""
+    """The schema of a time."""
     return {"type": "string", "format": "date-time", "description": description}
 
 
-def one_of(words: type[StrEnum], description: str, **more: Any) -> Schema:
-    """One of a few words."""
-    return {"type": "string", "enum": [*words], "description": description, **more}
+def one_of(values: type[StrEnum], description: str, **more: Any) -> Schema:
+    """The schema of an enumeration."""
+    return {"type": "string", "enum": [*values], "description": description, **more}
 
 
 def record(
@@ -53,113 +53,123 @@ def record(
     rules: tuple[Schema, ...] = (),
     **more: Any,
 ) -> Schema:
-    """An object with these fields, and rules between them."""
-    made = {"type": "object", "description": description, "properties": properties, **more}
-    made |= {"required": [*required]} if required else {}
-    return made | ({"x-kubernetes-validations": [*rules]} if rules else {})
+    """The schema of an object with these fields, and CEL rules between them."""
+    schema = {"type": "object", "description": description, "properties": properties, **more}
+    schema |= {"required": [*required]} if required else {}
+    return schema | ({"x-kubernetes-validations": [*rules]} if rules else {})
 
 
 def rule(expression: str, message: str) -> Schema:
-    """What must hold between fields, in CEL."""
+    """A CEL rule between fields."""
     return {"rule": expression, "message": message}
 
 
 POD = record(
-    "The pod to be moved.",
+    "The pod to move.",
     {
-        "name": name("Its name; it is in the Migration's own namespace."),
+        "name": name("The name of the pod, in the namespace of the Migration."),
         "uid": text(
-            "Its uid: another pod of the same name is left alone.", minLength=1, maxLength=63
+            "The uid of the pod. Another pod of the same name is not moved.",
+            minLength=1,
+            maxLength=63,
         ),
     },
     required=("name", "uid"),
 )
 
 SPEC = record(
-    "What is asked for.",
+    "The requested move.",
     {
         "pod": POD,
-        "targetNode": name("The node it is to run on."),
+        "targetNode": name("The node to move the pod to."),
         "mode": one_of(
             Mode,
-            "How to move it. Handoff: the new pod is Ready before the old one goes. Evict: the old "
-            "pod goes first. Recreate: a copy of a pod that has no controller. Auto: the gentlest "
-            "that fits.",
+            "How to move the pod. Handoff: the new pod is Ready before the old one is deleted. "
+            "Evict: the old pod is evicted, and its controller replaces it. Recreate: a pod "
+            "without a controller is copied to the target, then evicted. Auto: the least "
+            "disruptive mode that is possible.",
             default=str(Mode.AUTO),
         ),
-        "reason": text("Why, in a sentence."),
-        "strategy": text("The strategy that asked for it; none if a person did.", maxLength=63),
+        "reason": text("Why the pod is moved."),
+        "strategy": text(
+            "The strategy that planned the move; empty if a person requested it.", maxLength=63
+        ),
         "timeoutSeconds": number(
-            "How long each step may take; the controller's policy says if this does not.",
+            "How many seconds each step may take. The default is the timeout of the policy.",
             minimum=1,
-            maximum=LONGEST_WAIT,
+            maximum=MAX_TIMEOUT_SECONDS,
         ),
         "paused": {
             "type": "boolean",
-            "description": "Wait. What has been begun is undone, unless it is past undoing.",
+            "description": "Whether to wait. A migration in progress is rolled back first, unless "
+            "the workload already has the new pod or the old pod was evicted.",
         },
         "ttlSecondsAfterFinished": number(
-            "How long it is kept after it has finished; the controller's policy says if this "
-            "does not."
+            "How many seconds to keep the Migration after it has finished. The default is "
+            "keepFinished of the policy."
         ),
     },
     required=("pod", "targetNode"),
     rules=(
-        rule("self.pod == oldSelf.pod", "another pod is another Migration: make a new one"),
+        rule("self.pod == oldSelf.pod", "spec.pod is immutable: create another Migration"),
         rule(
             "self.targetNode == oldSelf.targetNode",
-            "another target is another Migration: make a new one",
+            "spec.targetNode is immutable: create another Migration",
         ),
-        rule("self.mode == oldSelf.mode", "the mode cannot be changed: make a new Migration"),
+        rule("self.mode == oldSelf.mode", "spec.mode is immutable: create another Migration"),
     ),
 )
 
 WORKLOAD = record(
-    "Whose pod it is, as it was when the migration began.",
+    "The controller of the pod, as it was when the migration started.",
     {
-        "kind": text("Its kind."),
-        "name": text("Its name."),
-        "uid": text("Its uid."),
-        "replicas": number("How many pods it wanted."),
-        "templateHash": text("The version of its template that the pod was made from."),
+        "kind": text("The kind of the controller."),
+        "name": text("The name of the controller."),
+        "uid": text("The uid of the controller."),
+        "replicas": number("The desired number of pods."),
+        "templateHash": text("The version of the pod template that the pod was created from."),
     },
 )
 
 CONDITION = record(
-    "Something that happened.",
+    "A condition of the migration.",
     {
-        "type": text("What.", minLength=1, maxLength=316),
+        "type": text("The type of the condition.", minLength=1, maxLength=316),
         "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-        "reason": text("A word for why.", maxLength=1024),
-        "message": text("A sentence."),
-        "lastTransitionTime": moment("When."),
+        "reason": text("The reason, as one word.", maxLength=1024),
+        "message": text("The reason, for people."),
+        "lastTransitionTime": moment("When the status of the condition last changed."),
     },
     required=("type", "status"),
 )
 
 STATUS = record(
-    "How it goes.",
+    "The progress of the migration. Written by the controller.",
     {
-        "phase": one_of(Phase, "How far it is.", default=str(Phase.PENDING)),
-        "step": one_of(Step, "What it is doing."),
-        "mode": one_of(Mode, "The way that was chosen."),
-        "attempts": number("How often it was begun."),
-        "failures": number("How often it failed and was undone."),
-        "sourceNode": text("The node that the pod leaves."),
-        "newPod": text("The pod that takes the old one's place."),
-        "newNode": text("Where that pod is."),
+        "phase": one_of(Phase, "The phase of the migration.", default=str(Phase.PENDING)),
+        "step": one_of(Step, "The current step of a migration in progress."),
+        "mode": one_of(Mode, "The mode that was selected."),
+        "attempts": number("How many times the migration was started."),
+        "failures": number("How many attempts failed and were rolled back."),
+        "sourceNode": text("The node that the pod is moved from."),
+        "newPod": text("The pod that replaces the old one."),
+        "newNode": text("The node of the new pod."),
         "workload": WORKLOAD,
-        "outcome": one_of(Outcome, "Where the move ended."),
+        "outcome": one_of(
+            Outcome,
+            "Where the new pod runs. Landed: on the target. Elsewhere: on another node. CameBack: "
+            "on the node it was moved from. Failed: see the message.",
+        ),
         "steered": {
             "type": "boolean",
-            "description": "Whether the scheduler was told where an evicted pod's replacement "
-            "should go.",
+            "description": "Whether the replacement of an evicted pod was steered to the target, "
+            "by the admission webhook or the scheduler extender.",
         },
-        "message": text("What happens or happened, for people."),
-        "afterUndoing": one_of(Phase, "What it will be when all is undone."),
-        "stepStartedAt": moment("When the step began."),
-        "retryAt": moment("Not before this it is tried again."),
-        "finishedAt": moment("When it finished."),
+        "message": text("What the migration does or waits for, or why it ended."),
+        "afterUndoing": one_of(Phase, "The phase that follows when the rollback is finished."),
+        "stepStartedAt": moment("When the current step started."),
+        "retryAt": moment("When the migration is tried again, at the earliest."),
+        "finishedAt": moment("When the migration finished."),
         "conditions": {
             "type": "array",
             "maxItems": 32,
@@ -168,12 +178,12 @@ STATUS = record(
             "x-kubernetes-list-map-keys": ["type"],
         },
     },
-    default={"phase": str(Phase.PENDING), "message": "waits for its turn"},
+    default={"phase": str(Phase.PENDING), "message": "waiting to be started"},
     rules=(
         rule(
             "!(oldSelf.phase in ['Completed', 'Failed', 'Cancelled']) "
             "|| self.phase == oldSelf.phase",
-            "a migration that has finished stays finished",
+            "a finished migration stays finished",
         ),
         rule(
             "self.phase != 'InProgress' || (has(self.step) && has(self.mode))",
@@ -184,25 +194,37 @@ STATUS = record(
 
 
 def column(title: str, path: str, description: str, wide: bool = False, **more: Any) -> Schema:
-    """A column of `kubectl get`."""
-    shown = {"name": title, "type": "string", "jsonPath": path, "description": description}
-    return shown | ({"priority": 1} if wide else {}) | more
+    """A column of `kubectl get`; `wide` shows it only with `-o wide`."""
+    definition = {"name": title, "type": "string", "jsonPath": path, "description": description}
+    return definition | ({"priority": 1} if wide else {}) | more
 
 
 COLUMNS = [
-    column("Pod", ".spec.pod.name", "The pod to be moved"),
-    column("From", ".status.sourceNode", "The node that it leaves"),
-    column("To", ".spec.targetNode", "The node that it is to run on"),
-    column("Mode", ".status.mode", "The way that was chosen"),
-    column("Phase", ".status.phase", "How far it is"),
-    column("Step", ".status.step", "What it is doing"),
-    column("Outcome", ".status.outcome", "Where the move ended"),
-    column("Age", ".metadata.creationTimestamp", "Since when it exists", type="date"),
-    column("Message", ".status.message", "What happens or happened"),
-    column("New pod", ".status.newPod", "The pod that takes the old one's place", wide=True),
-    column("Steered", ".status.steered", "Was steered", wide=True, type="boolean"),
-    column("Attempts", ".status.attempts", "How often it was begun", wide=True, type="integer"),
-    column("Reason", ".spec.reason", "Why it is moved", wide=True),
+    column("Pod", ".spec.pod.name", "The pod to move"),
+    column("From", ".status.sourceNode", "The node that the pod is moved from"),
+    column("To", ".spec.targetNode", "The node that the pod is moved to"),
+    column("Mode", ".status.mode", "The mode that was selected"),
+    column("Phase", ".status.phase", "The phase of the migration"),
+    column("Step", ".status.step", "The current step"),
+    column("Outcome", ".status.outcome", "Where the new pod runs"),
+    column("Age", ".metadata.creationTimestamp", "The age of the Migration", type="date"),
+    column("Message", ".status.message", "What it does or waits for"),
+    column("New pod", ".status.newPod", "The pod that replaces the old one", wide=True),
+    column(
+        "Steered",
+        ".status.steered",
+        "Whether the replacement was steered",
+        wide=True,
+        type="boolean",
+    ),
+    column(
+        "Attempts",
+        ".status.attempts",
+        "How many times it was started",
+        wide=True,
+        type="integer",
+    ),
+    column("Reason", ".spec.reason", "Why the pod is moved", wide=True),
 ]
 
 CRD: dict[str, Any] = {
@@ -228,7 +250,7 @@ CRD: dict[str, Any] = {
                 "additionalPrinterColumns": COLUMNS,
                 "schema": {
                     "openAPIV3Schema": record(
-                        "A pod being moved to another node.",
+                        "A move of one pod to another node.",
                         {
                             "apiVersion": {"type": "string"},
                             "kind": {"type": "string"},

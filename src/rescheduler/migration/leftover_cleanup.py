@@ -1,8 +1,8 @@
-"""Find what a migration has left behind, and put it back.
+"""Finds and restores what an interrupted migration has left behind.
 
-Whatever a migration touches carries its mark until it is put back or here to stay. So a marked
-object is a leftover if its Migration is gone, finished, or busy with another attempt; nothing
-else ever is, however old it may be and whoever left it.
+Whatever a migration touches is labelled until it is restored or stays for good. So a labelled
+object is a leftover exactly if its Migration no longer exists, has finished, or is at another
+attempt. Its age does not matter, nor does the process that left it.
 """
 
 import logging
@@ -11,11 +11,11 @@ from typing import Any
 from rescheduler.errors import NotFound
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.labels import MIGRATION_ID, MIGRATION_NAME, ORIGINAL_POD, ORIGINAL_POD_NAME
-from rescheduler.migration import pod_marks
+from rescheduler.migration import migration_labels
 from rescheduler.migration.executor import Executor
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import MovingPod, PodMeta
-from rescheduler.migration.new_pod import new_pod_name
+from rescheduler.migration.new_pod import COPY_PREFIX, new_pod_name
 from rescheduler.migration.observer import Observer
 from rescheduler.migration.state_machine.actions import DeleteBudget, DeletePod, PatchPod
 from rescheduler.model.kinds import BUDGET
@@ -24,92 +24,93 @@ from rescheduler.model.objects import Part
 logger = logging.getLogger(__name__)
 
 
-class MarkedBudget(Part, frozen=True):
-    """A temporary budget, with what says whose it is."""
+class LabelledBudget(Part, frozen=True):
+    """A temporary disruption budget, with the labels that name its migration."""
 
     metadata: PodMeta
 
 
 def is_part_of(pod: MovingPod, migration: Migration | None) -> bool:
-    """Whether a marked pod is still being looked after by its migration."""
+    """Whether this migration still takes care of a labelled pod."""
     if migration is None or migration.is_finished:
         return False
-    if pod.metadata.labels.get(MIGRATION_ID) != migration.metadata.uid:
+    if not migration_labels.is_labelled_for(pod, migration):
         return False
-    if is_replacement_made_by_us(pod):
+    if is_unadopted_new_pod(pod):
         return pod.metadata.name == new_pod_name(migration)
     return migration.is_in_progress
 
 
-def is_replacement_made_by_us(pod: MovingPod) -> bool:
-    """Whether we made it and nobody has taken it over."""
+def is_unadopted_new_pod(pod: MovingPod) -> bool:
+    """Whether a migration has created the pod and no workload has adopted it."""
     is_new = ORIGINAL_POD in pod.metadata.annotations and pod.metadata.controller is None
-    return is_new and pod_marks.is_in_progress(pod) and bool(pod.metadata.labels.get(MIGRATION_ID))
+    has_migration = bool(pod.metadata.labels.get(MIGRATION_ID))
+    return is_new and migration_labels.is_in_progress(pod) and has_migration
 
 
-def cleaning(pod: MovingPod, original: MovingPod | None) -> PatchPod | DeletePod:
-    """How a leftover pod is put back.
+def cleanup_action(pod: MovingPod, original: MovingPod | None) -> PatchPod | DeletePod:
+    """The action that removes or restores a leftover pod.
 
-    A pod that we made is deleted, but never if it is the last of its kind: a copy whose original
-    is gone stays.
+    A pod that a migration has created is deleted. The exception is a copy whose original no longer
+    exists: nobody would bring it back.
     """
-    is_original_there = original is not None and not original.is_deleting
-    if not is_replacement_made_by_us(pod):
-        return PatchPod("restore-leftover", pod, pod_marks.restoring(pod))
-    if is_copy(pod) and not is_original_there:
-        return PatchPod("keep-leftover", pod, pod_marks.completing())
+    original_exists = original is not None and not original.is_deleting
+    if not is_unadopted_new_pod(pod):
+        return PatchPod("restore-leftover", pod, migration_labels.restore_patch(pod))
+    if is_copy(pod) and not original_exists:
+        return PatchPod("keep-leftover", pod, migration_labels.completed_patch())
     return DeletePod("delete-leftover", pod)
 
 
 def is_copy(pod: MovingPod) -> bool:
-    """Whether it is the copy of a pod that had no controller."""
-    return pod.metadata.name.startswith("rescheduled-")
+    """Whether it is the copy of a pod without a controller."""
+    return pod.metadata.name.startswith(COPY_PREFIX)
 
 
 class LeftoverCleanup:
-    """Looks after marked objects that no living migration looks after."""
+    """Checks labelled objects, and cleans up those that no migration takes care of."""
 
-    def __init__(self, server: ApiServer, observer: Observer, hands: Executor) -> None:
+    def __init__(self, server: ApiServer, observer: Observer, executor: Executor) -> None:
         self._server = server
         self._observer = observer
-        self._hands = hands
+        self._executor = executor
 
-    async def look_at_pod(self, key: str) -> bool:
-        """Put a pod back if it is a leftover; whether it was one."""
+    async def check_pod(self, key: str) -> bool:
+        """Restore or delete a pod if it is a leftover; whether it was one."""
         pod = await self._observer.pod(key, fresh=True)
-        if pod is None or pod.is_deleting or not pod_marks.is_in_progress(pod):
+        if pod is None or pod.is_deleting or not migration_labels.is_in_progress(pod):
             return False
         if is_part_of(pod, await self._migration_of(pod.metadata)):
             return False
-        action = cleaning(pod, await self._original_of(pod))
-        logger.info("Cleaned up a leftover pod", extra={"pod": key, "action": action.name})
+        action = cleanup_action(pod, await self._original_of(pod))
         if isinstance(action, DeletePod):
-            await self._hands.delete(action)
+            await self._executor.delete_pod(action)
         else:
-            await self._hands.patch(action)
+            await self._executor.patch_pod(action)
+        logger.info("Cleaned up a leftover pod", extra={"pod": key, "action": action.name})
         return True
 
-    async def look_at_budget(self, key: str) -> bool:
-        """Delete a temporary budget if it is a leftover; whether it was one."""
+    async def check_budget(self, key: str) -> bool:
+        """Delete a temporary disruption budget if it is a leftover; whether it was one."""
         try:
-            budget = await self._server.get(object_path(BUDGET, key), MarkedBudget)
+            budget = await self._server.get(object_path(BUDGET, key), LabelledBudget)
         except NotFound:
             return False
         migration = await self._migration_of(budget.metadata)
         if migration is not None and migration.is_in_progress:
             return False
+        await self._executor.delete_budget(DeleteBudget("leftover", key, budget.metadata.uid))
         logger.info("Cleaned up a leftover disruption budget", extra={"budget": key})
-        await self._hands.delete_budget(DeleteBudget("leftover", key, budget.metadata.uid))
         return True
 
     async def _migration_of(self, metadata: PodMeta) -> Migration | None:
-        """The Migration whose mark an object carries, as the server has it now."""
+        """The Migration that an object is labelled with, read from the server."""
         name = metadata.annotations.get(MIGRATION_NAME, "")
         if not name:
             return None
         found = await self._observer.migration(f"{metadata.namespace}/{name}", fresh=True)
-        is_it = found is not None and found.metadata.uid == metadata.labels.get(MIGRATION_ID)
-        return found if is_it else None
+        is_same = found is not None and found.metadata.uid == metadata.labels.get(MIGRATION_ID)
+        return found if is_same else None
 
     async def _original_of(self, pod: MovingPod) -> MovingPod | None:
         annotations: dict[str, Any] = pod.metadata.annotations

@@ -1,7 +1,8 @@
 # mypy: disable-error-code="misc"
 # (mypy does not see that structs inherit being frozen)
-"""The Migration: a move being carried out, and all that is known about how it goes."""
+"""The Migration object: a move being carried out, and its status."""
 
+from datetime import datetime
 from enum import StrEnum
 
 from rescheduler.model.kinds import Kind
@@ -13,7 +14,7 @@ API_VERSION = "rescheduler.dev/v1alpha1"
 
 
 class Phase(StrEnum):
-    """How far a migration is."""
+    """The phase of a migration."""
 
     PENDING = "Pending"
     IN_PROGRESS = "InProgress"
@@ -26,30 +27,35 @@ FINISHED = (Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED)
 
 
 class Step(StrEnum):
-    """What a migration in progress is doing."""
+    """The step of a migration in progress."""
 
     NONE = ""
     STARTING = "Starting"
-    """The new pod is made, or awaited until it is Ready."""
+    """The new pod is created and must become Ready."""
     HANDING_OVER = "HandingOver"
-    """The new pod is given to the workload, or the old one evicted beside it."""
+    """The new pod is Ready: the workload adopts it, or the old pod is evicted."""
     EVICTING = "Evicting"
-    """The old pod is asked to go."""
+    """The old pod is to be evicted."""
     LANDING = "Landing"
-    """The old pod is gone, and its replacement is awaited."""
+    """The old pod was evicted, and its replacement must become Ready."""
     UNDOING = "Undoing"
-    """Everything is put back as it was."""
+    """The attempt is being rolled back."""
+
+
+STARTED, NEW_POD_READY, RETIRING = "Started", "NewPodReady", "Retiring"
+FINISHED_CONDITION, FITS_BESIDE_OLD_POD = "Finished", "FitsBesideOldPod"
+"""The types of a Migration's conditions."""
 
 
 class PodReference(Part):
-    """The very pod that is meant: another of the same name is none of the migration's business."""
+    """The pod to move. The uid tells it from another pod of the same name."""
 
     name: str
     uid: str = ""
 
 
 class WorkloadReference(Part):
-    """Whose pod it is, as it was when the migration began."""
+    """The controller of the pod, as it was when the migration started."""
 
     kind: str
     name: str
@@ -59,7 +65,7 @@ class WorkloadReference(Part):
 
 
 class MigrationSpec(Part):
-    """What is asked for."""
+    """The requested move."""
 
     pod: PodReference
     target_node: str
@@ -72,7 +78,7 @@ class MigrationSpec(Part):
 
 
 class MigrationCondition(Part):
-    """A thing that happened, and when."""
+    """A condition in a Migration's status."""
 
     type: str
     status: str
@@ -82,12 +88,12 @@ class MigrationCondition(Part):
 
 
 class MigrationStatus(Part):
-    """How it goes. Written by controllers only."""
+    """The progress of a migration. Only controllers write it."""
 
     phase: Phase = Phase.PENDING
     step: Step = Step.NONE
     mode: Mode | None = None
-    """The way that was chosen; `Auto` is none."""
+    """The mode that was selected, never `Auto`."""
     attempts: Int32 = 0
     failures: Int32 = 0
     source_node: str = ""
@@ -96,9 +102,10 @@ class MigrationStatus(Part):
     workload: WorkloadReference | None = None
     outcome: Outcome = Outcome.NONE
     steered: bool | None = None
-    """Whether the scheduler was told where an evicted pod's replacement should go."""
+    """Whether an evicted pod's replacement was steered to the target."""
     message: str = ""
     after_undoing: Phase | None = None
+    """The phase that follows a rollback."""
     step_started_at: Timestamp | None = None
     retry_at: Timestamp | None = None
     finished_at: Timestamp | None = None
@@ -106,7 +113,7 @@ class MigrationStatus(Part):
 
 
 class MigrationMeta(Identity):
-    """Which Migration it is, and since when."""
+    """The metadata of a Migration."""
 
     creation_timestamp: Timestamp | None = None
     labels: Labels = {}
@@ -126,18 +133,26 @@ class Migration(Part):
 
     @property
     def pod_key(self) -> str:
-        """`namespace/name` of the pod to be moved."""
+        """`namespace/name` of the pod to move."""
         return f"{self.metadata.namespace}/{self.spec.pod.name}"
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing more will happen to it."""
+        """Whether it has reached a final phase."""
         return self.status.phase in FINISHED
 
     @property
     def is_in_progress(self) -> bool:
-        """Whether it takes up a place in flight."""
+        """Whether it counts as a migration in flight."""
         return self.status.phase == Phase.IN_PROGRESS
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When the current attempt started, if there has been one."""
+        for condition in self.status.conditions:
+            if condition.type == STARTED:
+                return condition.last_transition_time
+        return None
 
 
 MIGRATION = Kind("Migration", API_VERSION, "migrations", True, Migration)

@@ -1,9 +1,9 @@
 # mypy: disable-error-code="misc"
 # (mypy does not see that structs inherit being frozen)
-"""Pods of migrations, with all that is written on them.
+"""Pods of migrations, with all their labels and annotations.
 
 Snapshots leave most labels and all annotations out, because there are so many pods. These are
-few: those that are being moved, and their successors.
+few: the pods that are being moved, and the new pods that replace them.
 """
 
 from rescheduler.labels import MIGRATION_STATUS
@@ -13,7 +13,7 @@ from rescheduler.model.objects.parts import Int32, Int64, Timestamp
 
 
 class PodMeta(Identity):
-    """A pod's metadata with everything that is written on it."""
+    """A pod's metadata with all labels and annotations."""
 
     creation_timestamp: Timestamp | None = None
     labels: Labels = {}
@@ -21,7 +21,7 @@ class PodMeta(Identity):
 
 
 class PodCondition(Part):
-    """One aspect of a pod's state, since when, and why."""
+    """A condition in a pod's status."""
 
     type: str
     status: str = ""
@@ -30,40 +30,40 @@ class PodCondition(Part):
     last_transition_time: Timestamp | None = None
 
 
-class Waiting(Part):
-    """Why a container does not run."""
+class ContainerWaiting(Part):
+    """Why a container is not running."""
 
     reason: str = ""
     message: str = ""
 
 
 class ContainerState(Part):
-    """What a container does; only waiting is of interest."""
+    """The state of a container; only `waiting` is read."""
 
-    waiting: Waiting | None = None
+    waiting: ContainerWaiting | None = None
 
 
-class ContainerProgress(Part):
-    """How a container gets along."""
+class ContainerStatus(Part):
+    """The status of one container."""
 
     name: str = ""
     restart_count: Int32 = 0
     state: ContainerState = ContainerState()
 
 
-class PodProgress(Part):
-    """How a pod gets along."""
+class MovingPodStatus(Part):
+    """The status of a pod, with the conditions and container states that explain a failure."""
 
     phase: str = ""
     reason: str = ""
     message: str = ""
     conditions: tuple[PodCondition, ...] = ()
-    container_statuses: tuple[ContainerProgress, ...] = ()
-    init_container_statuses: tuple[ContainerProgress, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
-class PlacedSpec(Part):
-    """Where a pod is, and how it wants to end."""
+class MovingPodSpec(Part):
+    """The part of a pod's spec that a migration depends on."""
 
     node_name: str = ""
     restart_policy: str = ""
@@ -72,11 +72,11 @@ class PlacedSpec(Part):
 
 
 class MovingPod(Part):
-    """A pod of a migration."""
+    """A pod that is being moved, or the new pod that replaces it."""
 
     metadata: PodMeta
-    spec: PlacedSpec = PlacedSpec()
-    status: PodProgress = PodProgress()
+    spec: MovingPodSpec = MovingPodSpec()
+    status: MovingPodStatus = MovingPodStatus()
 
     @property
     def key(self) -> str:
@@ -85,27 +85,27 @@ class MovingPod(Part):
 
     @property
     def uid(self) -> str:
-        """Which very pod it is."""
+        """The uid, which tells it from another pod of the same name."""
         return self.metadata.uid
 
     @property
     def node(self) -> str:
-        """Where it runs, or nothing."""
+        """The node it is bound to, or an empty string."""
         return self.spec.node_name
 
     @property
     def is_deleting(self) -> bool:
-        """Whether it is on its way out."""
+        """Whether it has been deleted and is terminating."""
         return self.metadata.deletion_timestamp is not None
 
     @property
-    def is_over(self) -> bool:
-        """Whether its containers have ended for good."""
+    def is_finished(self) -> bool:
+        """Whether its containers have terminated for good."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
     def ready_since(self) -> Timestamp | None:
-        """Since when it is Ready; None if it is not."""
+        """The time since which it is Ready; None if it is not, or is terminating."""
         ready = self.condition("Ready")
         if ready is None or ready.status != "True" or self.is_deleting:
             return None
@@ -113,17 +113,18 @@ class MovingPod(Part):
 
     @property
     def is_ready(self) -> bool:
-        """Whether it serves, and is not about to stop."""
+        """Whether it is Ready and not terminating."""
         ready = self.condition("Ready")
         return ready is not None and ready.status == "True" and not self.is_deleting
 
     def condition(self, type: str) -> PodCondition | None:
-        """One of its conditions, if it has been judged."""
-        return next((each for each in self.status.conditions if each.type == type), None)
+        """The condition of this type, if it has been set."""
+        conditions = self.status.conditions
+        return next((condition for condition in conditions if condition.type == type), None)
 
 
-MARKED_POD = Kind(
+LABELLED_POD = Kind(
     "Pod", "v1", "pods", True, MovingPod, selector=f"{MIGRATION_STATUS} in (in-progress)"
 )
-"""Pods of migrations that may still have to be undone. Whatever else happens, each of these is
-either part of a living Migration or a leftover."""
+"""Pods labelled with a migration that may still be rolled back. Each of them either belongs to a
+Migration that is in progress, or is a leftover."""

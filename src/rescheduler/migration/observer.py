@@ -1,8 +1,8 @@
-"""Look at the cluster for one migration: what watches show, and what only the server can say.
+"""Observes the cluster for one migration, from watches and by asking the server.
 
-What a watch shows may be a moment old. That is good enough to act on, for every write names the
-version it was decided for. But that a watch does *not* show something is no proof, so absence is
-always asked for.
+What a watch shows may be a moment old. That is safe to act on, because every write names the
+version it was decided for. But a watch that does *not* show an object proves nothing, so the
+server is always asked whether it exists.
 """
 
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from rescheduler.kube.api_server import ApiServer, collection_path, object_path
 from rescheduler.kube.clock import WALL_CLOCK
 from rescheduler.labels import MIGRATION_ID
 from rescheduler.migration.migration_object import MIGRATION, Migration
+from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.new_pod import new_pod_name
 from rescheduler.migration.read_your_writes import ReadYourWrites
@@ -26,8 +27,7 @@ from rescheduler.model.kinds import BUDGET, CLAIM, NODE, POD, SERVICE, STATEFUL_
 from rescheduler.model.objects import LabelSelector, Node, Page, PodDisruptionBudget, Service
 from rescheduler.model.rules.volume_sharing import has_single_node_volume
 from rescheduler.model.selectors import selector_text, selects
-from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.settings import MigrationOptions
+from rescheduler.settings import Policy
 
 T = TypeVar("T")
 
@@ -35,39 +35,37 @@ JOB_UID = "batch.kubernetes.io/controller-uid"
 
 
 class Observer:
-    """Makes observations, and finds the answers to the machine's questions."""
+    """Builds observations, and finds the answers to the questions of the state machine."""
 
     def __init__(
         self,
         server: ApiServer,
-        tables: ClusterTables,
-        migrations: ReadYourWrites[Migration],
-        pods: ReadYourWrites[MovingPod],
+        watches: MigrationWatches,
         clock: Callable[[], datetime] = WALL_CLOCK.now,
     ) -> None:
         self._server = server
-        self._tables = tables
-        self._migrations = migrations
-        self._pods = pods
-        self._workloads = WorkloadCache(server, tables)
-        self.clock = clock
+        self._tables = watches.tables
+        self._migrations = watches.migrations
+        self._pods = watches.pods
+        self._workloads = WorkloadCache(server, watches.tables)
+        self._clock = clock
 
     async def migration(self, key: str, *, fresh: bool = False) -> Migration | None:
-        """A Migration, or None if there is none."""
+        """A Migration, or None if it does not exist; `fresh` reads it from the server."""
         known = None if fresh else self._migrations.get(key)
         if known is not None:
             return known
         return await self._read(self._migrations, MIGRATION, key, Migration)
 
     async def observe(
-        self, migration: Migration, options: MigrationOptions, *, fresh: bool = False
+        self, migration: Migration, policy: Policy, *, fresh: bool = False
     ) -> Observation:
-        """The cluster as this migration sees it; `fresh` asks the server for its pods.
+        """What the next decision about this migration depends on.
 
-        One that has finished sees nothing any more.
+        `fresh` reads its pods from the server. For a finished migration nothing is observed.
         """
         if migration.is_finished:
-            return Observation(self.clock(), migration, options)
+            return Observation(self._clock(), migration, policy.migration)
         old = await self._old_pod(migration, fresh)
         reference = old.metadata.controller if old is not None else migration.status.workload
         workload = None
@@ -77,9 +75,10 @@ class Observer:
                 namespace, reference.kind, reference.name, reference.uid
             )
         return Observation(
-            now=self.clock(),
+            now=self._clock(),
             migration=migration,
-            options=options,
+            options=policy.migration,
+            allow_bare_pods=policy.allow_bare_pods,
             old=old,
             new=await self._new_pod(migration, fresh),
             workload=workload,
@@ -93,7 +92,7 @@ class Observer:
         )
 
     async def answer(self, question: Question, o: Observation) -> Observation:
-        """The observation with the answer to a question in it."""
+        """The observation together with the answer to a question."""
         match question:
             case Question.SIBLINGS:
                 answers = replace(o.answers, siblings=await self._siblings(o))
@@ -110,7 +109,7 @@ class Observer:
     # ------------------------------------------------------------ pods
 
     async def pod(self, key: str, *, fresh: bool = False) -> MovingPod | None:
-        """A pod, or None if there is none."""
+        """A pod, or None if it does not exist; `fresh` reads it from the server."""
         known = None if fresh else self._pods.get(key)
         if known is not None:
             return known
@@ -127,15 +126,15 @@ class Observer:
         return await self.pod(f"{migration.metadata.namespace}/{name}", fresh=fresh)
 
     async def _read(
-        self, newest: ReadYourWrites[T], kind: Kind[Any], key: str, type: type[T]
+        self, cache: ReadYourWrites[T], kind: Kind[Any], key: str, type: type[T]
     ) -> T | None:
         try:
             found = await self._server.get(object_path(kind, key), type)
         except NotFound:
-            # Not before: others decide meanwhile from what has been known.
-            newest.forget(key)
+            # Only now: until the answer, other workers decide from what was known.
+            cache.forget(key)
             return None
-        newest.see(found)
+        cache.record(found)
         return found
 
     async def _node(self, name: str) -> Node | None:
@@ -150,7 +149,7 @@ class Observer:
     # ------------------------------------------------------------ budgets
 
     def _budgets_of(self, pod: MovingPod, migration: Migration) -> tuple[PodDisruptionBudget, ...]:
-        """All budgets that protect a pod, except the one we made for this migration."""
+        """All budgets that protect a pod, except the temporary one of this migration."""
         budgets: dict[str, PodDisruptionBudget] = self._tables.of(BUDGET).by_key()
         return tuple(
             budget
@@ -166,7 +165,7 @@ class Observer:
         return budget
 
     async def _eviction(self, o: Observation) -> EvictionAnswer:
-        """Ask for the old pod's eviction without meaning it."""
+        """The answer to a dry-run eviction of the old pod."""
         assert o.old is not None
         try:
             await self._server.evict(o.old.key, uid=o.old.uid, dry_run=True)
@@ -176,10 +175,10 @@ class Observer:
             return EvictionAnswer(False, text=f"eviction refused: {error.answer}")
         return EvictionAnswer(True)
 
-    # ------------------------------------------------------------ other pods
+    # ------------------------------------------------------------ pods of the workload
 
     async def _siblings(self, o: Observation) -> tuple[MovingPod, ...]:
-        """The pods that the workload has or is about to adopt."""
+        """The pods that the workload owns or is about to adopt."""
         assert o.workload is not None
         text = selector_text(o.workload.selector)
         found = await self._list(POD, MovingPod, o.migration.metadata.namespace, text)
@@ -191,12 +190,12 @@ class Observer:
         workload = o.migration.status.workload
         if workload is None:
             return ()
-        text = self._selection(o)
+        text = self._workload_selector(o)
         found = await self._list(POD, MovingPod, o.migration.metadata.namespace, text)
         return tuple(pod for pod in found if controller_uid(pod) == workload.uid)
 
-    def _selection(self, o: Observation) -> str:
-        """Labels that narrow down the list of a controller's pods, if we know any."""
+    def _workload_selector(self, o: Observation) -> str:
+        """A label selector that narrows down the list of a controller's pods, if one is known."""
         workload = o.migration.status.workload
         if o.workload is not None:
             return selector_text(o.workload.selector)
@@ -214,16 +213,16 @@ class Observer:
     ) -> tuple[T, ...]:
         query = {"labelSelector": labels} if labels else {}
         path = collection_path(kind, namespace)
-        page: Page[T] = await self._server.get(path, page_of(type), query)
+        page: Page[T] = await self._server.get(path, page_type(type), query)
         return tuple(page.items)
 
 
-def page_of(type: Any) -> Any:
-    """The type of a list of such objects."""
+def page_type(type: Any) -> Any:
+    """The type of a list of objects of this type."""
     return Page[type]
 
 
 def controller_uid(pod: MovingPod) -> str:
-    """The uid of a pod's controller, or nothing."""
+    """The uid of a pod's controller; empty if it has none."""
     owner = pod.metadata.controller
     return owner.uid if owner is not None else ""

@@ -1,7 +1,7 @@
-"""The newest that is known of an object: what a watch shows, or what a write was answered.
+"""The newest known version of an object: from a watch, or from the answer to our own write.
 
-A watch may show our own write a moment later than the answer to it. Deciding in between from what
-the watch shows would be deciding from the past.
+A watch may show our own write a moment later than the answer to it. A decision in between must not
+be based on the older version.
 """
 
 import time
@@ -15,13 +15,13 @@ from rescheduler.model.tables.table import TableChange
 
 T = TypeVar("T")
 
-# A watch that has not shown a write by then is broken, and whoever wants to know must ask.
+# A watch that has not shown a write by then is broken. The written object is no longer trusted.
 TRUSTED_SECONDS = 10.0
-REMEMBERED_DELETIONS = 10_000
+MAX_REMEMBERED_DELETIONS = 10_000
 
 
 class ReadYourWrites(Generic[T]):
-    """Objects of one kind. That it knows none of a name proves nothing: ask the server."""
+    """Objects of one kind. A missing object proves nothing: ask the server."""
 
     def __init__(
         self,
@@ -29,6 +29,7 @@ class ReadYourWrites(Generic[T]):
         belongs: Callable[[T], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`belongs` says whether the table's watch will show an object that was written."""
         self._table = table
         self._belongs = belongs
         self._clock = clock
@@ -36,19 +37,20 @@ class ReadYourWrites(Generic[T]):
         self._deleted: OrderedDict[str, None] = OrderedDict()
 
     def get(self, key: str) -> T | None:
-        """The object as it was last seen or written."""
-        shown = self._table.get(key)
+        """The newest known version of an object."""
+        watched = self._table.get(key)
         since, written = self._written.get(key, (0.0, None))
         if written is None:
-            return shown
-        is_over = shown is not None and version_of(shown) >= version_of(written)
-        if is_over or self._clock() - since > TRUSTED_SECONDS:
+            return watched
+        has_caught_up = watched is not None and version_of(watched) >= version_of(written)
+        if has_caught_up or self._clock() - since > TRUSTED_SECONDS:
             del self._written[key]
-            return shown
+            return watched
         return written
 
-    def see(self, written: T) -> None:
-        """Take in an answer, unless the object has been changed or deleted since."""
+    def record(self, written: T) -> None:
+        """Remember an object that the server returned, unless a newer version or its deletion is
+        known."""
         metadata = metadata_of(written)
         _, known = self._written.get(metadata.key, (0.0, None))
         if known is not None and version_of(known) > version_of(written):
@@ -59,15 +61,15 @@ class ReadYourWrites(Generic[T]):
         self._written[metadata.key] = self._clock(), written
 
     def forget(self, key: str) -> None:
-        """The server says that there is none, or that it is no longer what was written."""
+        """Trust only the watch again: the server no longer has what was written."""
         self._written.pop(key, None)
 
-    def take(self, change: TableChange) -> None:
-        """What the watch has just shown."""
+    def observe(self, change: TableChange) -> None:
+        """Take note of a change that the watch has shown."""
         if change.type == "Deleted":
             self._written.pop(change.key, None)
             self._deleted[change.uid] = None
-            if len(self._deleted) > REMEMBERED_DELETIONS:
+            if len(self._deleted) > MAX_REMEMBERED_DELETIONS:
                 self._deleted.popitem(last=False)
 
 
@@ -78,5 +80,5 @@ def metadata_of(obj: Any) -> Identity:
 
 
 def version_of(obj: Any) -> int:
-    """An object's version, as a number that grows."""
+    """An object's resource version as a number, which grows with every write."""
     return int(metadata_of(obj).resource_version or 0)

@@ -1,48 +1,85 @@
 # mypy: disable-error-code="misc"
 # (mypy does not see that structs inherit being frozen)
-"""What new pods are made from, and who selects them: the parts of objects that tables leave out."""
+"""Workloads with what the tables leave out: pod templates and selectors."""
+
+from dataclasses import dataclass
 
 import msgspec
 
-from rescheduler.model.objects import Identity, Labels, LabelSelector, Part
+from rescheduler.model.objects import Deployment, Identity, Labels, LabelSelector, Part
+from rescheduler.model.objects.workloads import ReplicaSet, ReplicationController
 
 
 class TemplateMeta(Part):
-    """What a template writes on its pods."""
+    """The metadata that a template gives its pods."""
 
     labels: Labels = {}
     annotations: dict[str, str] = {}
     finalizers: tuple[str, ...] = ()
 
 
-class PodTemplate(Part):
-    """What a workload makes its pods from. The spec is kept as it came: all of it is copied."""
+class RawPodTemplate(Part):
+    """The pod template of a workload. Its spec stays undecoded JSON: all of it is copied."""
 
     metadata: TemplateMeta = TemplateMeta()
     spec: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class OwnerSpec(Part):
-    """How a workload finds its pods, and what it makes them from."""
+class WorkloadObjectSpec(Part):
+    """The selector and the pod template of a workload."""
 
     selector: LabelSelector | None = None
-    template: PodTemplate = PodTemplate()
+    template: RawPodTemplate = RawPodTemplate()
 
 
 class WorkloadObject(Part):
-    """A ReplicaSet or ReplicationController, as far as tables leave it out."""
+    """A ReplicaSet or ReplicationController, with what the tables leave out."""
 
     metadata: Identity
-    spec: OwnerSpec = OwnerSpec()
+    spec: WorkloadObjectSpec = WorkloadObjectSpec()
 
 
-class PlainSelectorSpec(Part):
-    """The one thing in which a ReplicationController differs."""
+class LabelMapSelectorSpec(Part):
+    """ReplicationControllers select by a plain map of labels."""
 
     selector: Labels = {}
 
 
-class PlainSelector(Part):
-    """A ReplicationController, as far as it differs."""
+class LabelMapSelector(Part):
+    """The selector of a ReplicationController."""
 
-    spec: PlainSelectorSpec = PlainSelectorSpec()
+    spec: LabelMapSelectorSpec = LabelMapSelectorSpec()
+
+
+@dataclass(frozen=True)
+class ObservedWorkload:
+    """A ReplicaSet or ReplicationController, and the Deployment that owns it, if one does."""
+
+    kind: str
+    owner: ReplicaSet | ReplicationController
+    selector: LabelSelector
+    template: RawPodTemplate
+    deployment: Deployment | None = None
+
+    @property
+    def replicas(self) -> int:
+        """The desired number of pods."""
+        desired = self.owner.spec.replicas
+        return 1 if desired is None else desired
+
+    @property
+    def is_being_deleted(self) -> bool:
+        """Whether it or its Deployment is being deleted."""
+        deployment_deleted_at = (
+            self.deployment.metadata.deletion_timestamp if self.deployment else None
+        )
+        return (
+            self.owner.metadata.deletion_timestamp is not None or deployment_deleted_at is not None
+        )
+
+    @property
+    def name(self) -> str:
+        """The name to show people: that of the Deployment, if there is one."""
+        if self.deployment is not None:
+            return f"Deployment {self.deployment.metadata.name}"
+        return f"{self.kind} {self.owner.metadata.name}"

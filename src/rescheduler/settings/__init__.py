@@ -6,7 +6,6 @@
 
 from rescheduler.model.rules.node_availability import NodeLabel
 from rescheduler.settings.migration import (
-    MigrationArguments,
     MigrationOptions,
     TemporaryBudget,
 )
@@ -50,7 +49,6 @@ __all__ = [
     "Limit",
     "LoadBalancingOptions",
     "LoadWeights",
-    "MigrationArguments",
     "MigrationOptions",
     "NodeLabel",
     "NodeMaintenanceOptions",

@@ -27,8 +27,8 @@ class TemporaryBudget(Options, frozen=True):
     max_unavailable: NumberOrPercent = 1
 
 
-class MigrationArguments(Options, frozen=True):
-    """How moves are carried out, as far as a policy file says it under `migration`."""
+class MigrationOptions(Options, frozen=True):
+    """How moves are carried out: `migration` in a policy file."""
 
     max_in_flight: Count = 20
     """How many migrations run at the same time. 0 starts none. A higher number finishes sooner,
@@ -65,7 +65,7 @@ class MigrationArguments(Options, frozen=True):
     under a temporary disruption budget if it has none."""
 
     temporary_budget: TemporaryBudget = TemporaryBudget()
-    """The temporary budget."""
+    """How many pods that temporary budget keeps available."""
 
     cleanup_delay_seconds: Annotated[float, Meta(ge=0, description="seconds, 0 or more")] = (
         msgspec.field(default=0.0, name="cleanupDelaySeconds")
@@ -74,10 +74,3 @@ class MigrationArguments(Options, frozen=True):
 
     workers: Annotated[int, Meta(ge=1, le=100, description="a number from 1 to 100")] = 10
     """How many migrations are reconciled at the same time. Most only wait, so few are enough."""
-
-
-class MigrationOptions(MigrationArguments, frozen=True):
-    """All that the controller goes by."""
-
-    bare_pods: bool = False
-    """Whether pods without a controller may be replaced by a copy: `allowBarePods`."""

@@ -18,7 +18,7 @@ from rescheduler.model.quantities import EXPECTED as EXPECTED_QUANTITY
 from rescheduler.model.quantities import BadQuantity, nanos
 from rescheduler.model.resources import amounts_of, in_units, is_counted
 from rescheduler.model.rules.node_availability import DEFAULT_MAINTENANCE_LABEL, NodeLabel
-from rescheduler.settings.migration import MigrationArguments, MigrationOptions
+from rescheduler.settings.migration import MigrationOptions
 from rescheduler.settings.value_types import (
     Amount,
     AtLeastOne,
@@ -277,7 +277,7 @@ class Arguments(Options, frozen=True):
     """With a higher percentage of nodes not Ready, nothing is moved: our view of the cluster may be
     wrong. 0 means that a single such node stops all moves; at 100, nothing does."""
 
-    migration: MigrationArguments = MigrationArguments()
+    migration: MigrationOptions = MigrationOptions()
     """How moves are carried out."""
 
     strict_filter: bool = False
@@ -310,8 +310,3 @@ class Policy(Arguments, frozen=True):
     plugin_options: Mapping[str, Options] = {}
     """The options of strategies that are not built in, by the name of the strategy: of those that
     are enabled, and of those the file says something about."""
-
-    def migration_options(self) -> MigrationOptions:
-        """What the controller goes by."""
-        stated = msgspec.structs.asdict(self.migration)
-        return MigrationOptions(**{**stated, "bare_pods": self.allow_bare_pods})

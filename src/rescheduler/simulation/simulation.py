@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from heapq import merge
 from random import Random
 
-from rescheduler.controller.planning_loop import Round
+from rescheduler.controller.round_cache import Round
 from rescheduler.controller.program import Program
 from rescheduler.errors import ReschedulerError
 from rescheduler.planning.strategies.strategy import Strategy
@@ -174,7 +174,7 @@ class _SimulationRun:
             clock=self._clock,
             chance=Random(f"{self._scenario.seed}/rescheduler"),
         )
-        program.rounds.subscribe(self._record_round)
+        program.planning_loop.subscribe(self._record_round)
         running = asyncio.create_task(program.run())
         timeline = asyncio.create_task(self._apply_timeline())
         try:

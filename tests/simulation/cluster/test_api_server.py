@@ -21,8 +21,8 @@ from rescheduler.kube.api_server import Patch, collection_path, object_path
 from rescheduler.kube.watch_events import Added, Bookmark, Deleted, Modified
 from rescheduler.labels import MIGRATION_STATUS
 from rescheduler.migration.migration_object import MIGRATION, Migration
-from rescheduler.migration.migration_requests import migration_body
-from rescheduler.migration.moving_pod import MARKED_POD, MovingPod
+from rescheduler.migration.migration_request import migration_body
+from rescheduler.migration.moving_pod import LABELLED_POD, MovingPod
 from rescheduler.model.kinds import BUDGET, NODE, POD
 from rescheduler.model.objects import Page, Pod, PodDisruptionBudget
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
@@ -228,7 +228,7 @@ def test_a_watch_of_marked_pods_sees_an_unmarked_one_go() -> None:
             cluster.patch("Pod", "shop/web", {"metadata": {"labels": {MIGRATION_STATUS: None}}})
             cluster.patch("Pod", "shop/web", {"metadata": {"annotations": {"a": "c"}}})
 
-        seen = await events(cluster, MARKED_POD, cluster.store.version, go_on)
+        seen = await events(cluster, LABELLED_POD, cluster.store.version, go_on)
         assert [type(each) for each in seen[:-1]] == [Added, Modified, Deleted]
         last: MovingPod = seen[2].object
         assert last.metadata.labels[MIGRATION_STATUS] == "in-progress"
@@ -375,7 +375,7 @@ def test_a_migration_begins_as_its_schema_says() -> None:
     async def steps(cluster: SimulatedCluster) -> None:
         answer = await cluster.server.create(MIGRATIONS, {**MOVE, "status": {"phase": "Completed"}})
         made = answer.decode(Migration)
-        assert (made.status.phase, made.status.message) == ("Pending", "waits for its turn")
+        assert (made.status.phase, made.status.message) == ("Pending", "waiting to be started")
 
     without_controllers([web()], steps)
 

@@ -65,7 +65,7 @@ async def drain_node(
 
     async with connect(access) as server:
         await check_crd_installed(server)
-        follower = MigrationFollower(server, policy.migration_options(), following)
+        follower = MigrationFollower(server, policy, following)
         drain = NodeDrain(server, node, policy, follower.create_and_follow)
         await drain.cordon()
         console().print(f"node {node} cordoned")

@@ -80,7 +80,7 @@ async def move_pod(
     from rescheduler.cli.connection import connect
     from rescheduler.cli.migration_follower import MigrationFollower, check_crd_installed
     from rescheduler.kube.live_store import LiveStore
-    from rescheduler.migration.migration_requests import migration_body
+    from rescheduler.migration.migration_request import migration_body
     from rescheduler.model.moves import Outcome
     from rescheduler.model.tables.cluster_tables import ClusterTables
 
@@ -98,9 +98,9 @@ async def move_pod(
             mode=mode,
             reason="requested with rescheduler move",
             # A user who repeats the command wants another attempt, not the finished Migration.
-            again=secrets.token_hex(4),
+            salt=secrets.token_hex(4),
         )
-        follower = MigrationFollower(server, policy.migration_options(), following)
+        follower = MigrationFollower(server, policy, following)
         ended = await follower.create_and_follow([body])
     return ended is None or all(migration.status.outcome == Outcome.LANDED for migration in ended)
 

@@ -93,10 +93,10 @@ async def run_controller(
             extender = ExtenderServer(
                 server,
                 program.store,
-                program.watching,
+                program.watches,
                 loaded.policy,
                 serve_options,
-                on_overload=lambda node: program.rounds.soon(),
+                on_overload=lambda node: program.planning_loop.trigger_round(),
             )
-            program.accompany(extender)
+            program.add(extender)
         await run_until_signalled(program, loaded)

@@ -9,12 +9,14 @@ from datetime import datetime
 from typing import Any
 
 from rescheduler.labels import MIGRATION_ID
-from rescheduler.migration import pod_marks
-from rescheduler.migration.migration_object import Migration, Step
+from rescheduler.migration import migration_labels
+from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import PodMeta
-from rescheduler.migration.state_machine import status_transitions
-from rescheduler.migration.state_machine.eviction import has_its_part
-from rescheduler.model.moves import Mode
+from rescheduler.migration.replacement import (
+    existed_before,
+    has_same_role,
+    waits_for_replacement,
+)
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 NODE_NAME = "metadata.name"
@@ -30,44 +32,21 @@ class AdmittedPodMeta(PodMeta):
     name: str = ""
 
 
-def waits_for_replacement(migration: Migration) -> bool:
-    """Whether a pod that is created now may be the one that replaces the evicted pod.
-
-    `Evicting` counts: the replacement can exist before the status says that the old pod is deleted.
-    """
-    status = migration.status
-    return (
-        migration.is_in_progress
-        and status.mode == Mode.EVICT
-        and status.step in (Step.EVICTING, Step.LANDING)
-    )
-
-
 def may_be_steered(pod: PodMeta, migration: Migration) -> bool:
     """Whether a new pod is one that this migration waits for."""
     return (
         waits_for_replacement(migration)
         and MIGRATION_ID not in pod.labels
-        and not is_older_than(pod, migration)
-        and has_its_part(pod, migration)
+        and not existed_before(pod, migration)
+        and has_same_role(pod, migration)
     )
-
-
-def is_older_than(pod: PodMeta, migration: Migration) -> bool:
-    """Whether a pod was created before the migration started, and has been pending since."""
-    started = status_transitions.time_of(migration, status_transitions.STARTED)
-    created = pod.creation_timestamp
-    if created is None or started is None:
-        return False
-    # The API server keeps whole seconds.
-    return created < started.replace(microsecond=0)
 
 
 def steering_patch(
     pod: PodMeta, affinity: Affinity | None, migration: Migration, now: datetime
 ) -> list[Body]:
     """A JSON patch that marks a pod as the replacement and adds the preferences."""
-    marked = pod_marks.steering(migration, now)["metadata"]
+    marked = migration_labels.steered_patch(migration, now)["metadata"]
     return [
         # Whole values, because a JSON patch cannot add a key to a mapping that is missing.
         add("/metadata/labels", {**pod.labels, **marked["labels"]}),

@@ -1,7 +1,7 @@
-"""What the machine may ask for: one thing at a time, each safe to be done twice.
+"""The actions that the state machine may decide on: one at a time, and safe to repeat.
 
-Every write names the very object and version it was decided for, so one that comes too late, or
-from a second controller, is refused by the server and decided anew.
+Every write names the object and version it was decided for. A write that comes too late, or from a
+second controller, is rejected by the server and decided anew.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from rescheduler.migration.moving_pod import MovingPod
 
 
 class Question(StrEnum):
-    """What can be asked of the server for one decision."""
+    """What the server can be asked for one decision."""
 
     SIBLINGS = "siblings"
     EVICTION = "eviction"
@@ -23,33 +23,33 @@ class Question(StrEnum):
 
 @dataclass(frozen=True)
 class Wait:
-    """Nothing to do until something changes, or so many seconds have passed."""
+    """Do nothing until something changes, or so many seconds have passed."""
 
     seconds: float | None = None
     message: str = ""
-    """Why, for people; nothing if it is the ordinary course of things."""
+    """What is waited for, as a status message; empty if the wait is not worth reporting."""
 
 
 @dataclass(frozen=True)
 class Ask:
-    """Find this out first."""
+    """Ask the server a question, and decide again with the answer."""
 
     question: Question
 
 
 @dataclass(frozen=True)
-class Record:
-    """Write the Migration's status, and tell it as an Event."""
+class UpdateStatus:
+    """Write the Migration's status, and record an Event."""
 
     name: str
     status: MigrationStatus
     event: str = ""
-    """The Event's reason; nothing tells nobody."""
+    """The reason of the Event; empty if none is recorded."""
 
 
 @dataclass(frozen=True)
 class PatchPod:
-    """Change what is written on a pod, if it is still as it was seen."""
+    """Change a pod's labels and annotations, if nobody has changed the pod since."""
 
     name: str
     pod: MovingPod
@@ -58,17 +58,18 @@ class PatchPod:
 
 @dataclass(frozen=True)
 class CreatePod:
-    """Make the new pod, unless it is there. A refusal is an answer, which fails the attempt."""
+    """Create the new pod, unless it exists. If the server rejects it, the attempt has failed."""
 
     name: str
     body: dict[str, Any]
-    """The pod; for a copy, only what is to be changed in the original."""
+    """The new pod; unused for a copy."""
     copy_of: MovingPod | None = None
+    """The pod to copy; the executor reads its full spec."""
 
 
 @dataclass(frozen=True)
 class DeletePod:
-    """Remove the new pod, if it is still as it was seen."""
+    """Delete the new pod, if nobody has changed it since."""
 
     name: str
     pod: MovingPod
@@ -81,14 +82,13 @@ class EvictPod:
     name: str
     pod: MovingPod
     grace_seconds: int
-    only_as_seen: bool = False
-    """Whether an eviction that comes late, after something else was written on the pod, must not
-    be carried out any more."""
+    only_as_observed: bool = False
+    """Whether the server must reject the eviction if the pod was changed since."""
 
 
 @dataclass(frozen=True)
 class CreateBudget:
-    """Protect the workload for a while."""
+    """Create a temporary disruption budget for the workload."""
 
     name: str
     body: dict[str, Any]
@@ -96,7 +96,7 @@ class CreateBudget:
 
 @dataclass(frozen=True)
 class DeleteBudget:
-    """End that."""
+    """Delete the temporary disruption budget."""
 
     name: str
     key: str
@@ -104,11 +104,20 @@ class DeleteBudget:
 
 
 @dataclass(frozen=True)
-class Forget:
-    """Delete the Migration: it has been kept long enough."""
+class DeleteMigration:
+    """Delete the Migration, which has been kept long enough."""
 
-    name: str = "forget"
+    name: str = "delete-migration"
 
 
-Write = Record | PatchPod | CreatePod | DeletePod | EvictPod | CreateBudget | DeleteBudget | Forget
+Write = (
+    UpdateStatus
+    | PatchPod
+    | CreatePod
+    | DeletePod
+    | EvictPod
+    | CreateBudget
+    | DeleteBudget
+    | DeleteMigration
+)
 Action = Wait | Ask | Write

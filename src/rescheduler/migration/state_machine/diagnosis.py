@@ -1,41 +1,47 @@
-"""What is wrong, in words for people: with a new pod, its target, or the workload it belongs to."""
+"""Messages for people: what is wrong with a new pod, its target node, or its workload.
 
-from rescheduler.migration.moving_pod import ContainerProgress, MovingPod
-from rescheduler.migration.state_machine.observation import Observation, ObservedWorkload
+All functions return an empty string if nothing is wrong.
+"""
+
+from rescheduler.migration.moving_pod import ContainerStatus, MovingPod
+from rescheduler.migration.state_machine.observation import Observation
+from rescheduler.migration.workload_objects import ObservedWorkload
 
 CRASHING = "CrashLoopBackOff"
 
 
-def why_not_ready(pod: MovingPod) -> str:
-    """The most telling thing that is known about a pod that should be Ready."""
-    waiting = next((each for each in containers_of(pod) if waiting_reason(each)), None)
-    place = f" on {pod.node}" if pod.node else ""
+def not_ready_reason(pod: MovingPod) -> str:
+    """The most specific reason known for a pod that is not Ready; never empty."""
+    waiting = next(
+        (container for container in containers_of(pod) if waiting_reason(container)), None
+    )
+    on_node = f" on {pod.node}" if pod.node else ""
     if waiting is not None and waiting_reason(waiting) != "ContainerCreating":
-        return f"{waiting_reason(waiting)}{place}"
+        return f"{waiting_reason(waiting)}{on_node}"
     if not pod.node:
         scheduled = pod.condition("PodScheduled")
         return scheduled.message if scheduled and scheduled.message else "not scheduled"
     if waiting is not None:
-        return f"its containers are being created{place}"
+        return f"its containers are being created{on_node}"
     ready = pod.condition("Ready")
     if ready is not None and (ready.message or ready.reason):
-        return f"{ready.message or ready.reason}{place}"
-    return f"its readiness is not reported{place}"
+        return f"{ready.message or ready.reason}{on_node}"
+    return f"its readiness is not reported{on_node}"
 
 
-def unschedulable(pod: MovingPod) -> str:
-    """Why the scheduler finds no room for it, or nothing."""
+def unschedulable_reason(pod: MovingPod) -> str:
+    """The scheduler's reason why the pod fits on no node."""
     condition = pod.condition("PodScheduled")
     if condition is None or condition.status != "False" or condition.reason != "Unschedulable":
         return ""
-    return condition.message or "the scheduler does not say why"
+    return condition.message or "the scheduler gives no reason"
 
 
-def lasting_trouble(pod: MovingPod, target: str) -> str:
-    """Why waiting for a pod to become Ready is no use, or nothing."""
+def permanent_failure(pod: MovingPod, target: str) -> str:
+    """Why the new pod will not become Ready on its target, however long we wait."""
     name = pod.metadata.name
-    if pod.is_deleting or pod.is_over:
-        return f"new pod {name} {ending(pod)}"
+    if pod.is_deleting or pod.is_finished:
+        return f"new pod {name} {termination_reason(pod)}"
     if pod.node and pod.node != target:
         return f"new pod {name} was placed on {pod.node} instead of {target}"
     for container in containers_of(pod):
@@ -47,33 +53,35 @@ def lasting_trouble(pod: MovingPod, target: str) -> str:
     return ""
 
 
-def ending(pod: MovingPod) -> str:
-    """How a pod that should live has ended, or is about to."""
+def termination_reason(pod: MovingPod) -> str:
+    """Why a pod that should be running has finished or is terminating; never empty."""
     disrupted = pod.condition("DisruptionTarget")
     if disrupted is not None and disrupted.status == "True":
         if disrupted.reason == "PreemptionByScheduler":
-            return f"was preempted by a more important pod on {pod.node}"
+            return f"was preempted by a pod of higher priority on {pod.node}"
         return f"was disrupted on {pod.node}: {disrupted.reason}"
-    if pod.is_over:
-        return f"ended on {pod.node}: {pod.status.message or pod.status.reason or pod.status.phase}"
-    return "was deleted by someone"
+    if pod.is_finished:
+        status = pod.status
+        return f"finished on {pod.node}: {status.message or status.reason or status.phase}"
+    return "was deleted by somebody else"
 
 
-def target_trouble(o: Observation) -> str:
-    """Why the target takes no pods now, or nothing."""
+def target_problem(o: Observation) -> str:
+    """Why the target node takes no pods now."""
     name = o.migration.spec.target_node
     if o.target is None:
         return f"target node {name} does not exist"
     if o.target.spec.unschedulable:
         return f"target node {name} is cordoned"
-    ready = next((each for each in o.target.status.conditions if each.type == "Ready"), None)
+    conditions = o.target.status.conditions
+    ready = next((condition for condition in conditions if condition.type == "Ready"), None)
     if ready is None or ready.status != "True":
         return f"target node {name} is not Ready"
     return ""
 
 
-def rollout(workload: ObservedWorkload) -> str:
-    """That its Deployment is replacing its pods, or nothing."""
+def rollout_in_progress(workload: ObservedWorkload) -> str:
+    """The rollout by which its Deployment is replacing the pods."""
     deployment = workload.deployment
     if deployment is None or deployment.status.updated_replicas == deployment.status.replicas:
         return ""
@@ -81,25 +89,25 @@ def rollout(workload: ObservedWorkload) -> str:
 
 
 def workload_change(workload: ObservedWorkload) -> str:
-    """What its Deployment is doing, or about to do, to its pods; nothing if it is at rest."""
+    """The change that its Deployment is about to make, or is making, to the pods."""
     deployment = workload.deployment
     if deployment is None:
         return ""
     name = deployment.metadata.name
     if deployment.status.observed_generation < deployment.metadata.generation:
         return f"Deployment {name} has just been changed"
-    if text := rollout(workload):
+    if text := rollout_in_progress(workload):
         return text
     if deployment.spec.replicas is not None and deployment.spec.replicas != workload.replicas:
         return f"Deployment {name} is being scaled"
     return ""
 
 
-def containers_of(pod: MovingPod) -> tuple[ContainerProgress, ...]:
-    """All containers, those that run first first."""
+def containers_of(pod: MovingPod) -> tuple[ContainerStatus, ...]:
+    """The status of all containers, init containers first."""
     return (*pod.status.init_container_statuses, *pod.status.container_statuses)
 
 
-def waiting_reason(container: ContainerProgress) -> str:
-    """Why a container does not run, or nothing."""
+def waiting_reason(container: ContainerStatus) -> str:
+    """Why a container is waiting."""
     return container.state.waiting.reason if container.state.waiting is not None else ""

@@ -1,114 +1,82 @@
-"""What a migration sees of the cluster, at the moment it decides what to do next."""
+"""What the state machine knows of the cluster when it decides on the next action."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from rescheduler.labels import MIGRATION_ID
+from rescheduler.migration.migration_labels import is_labelled_for
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import MovingPod
-from rescheduler.migration.workload_objects import PodTemplate
-from rescheduler.model.objects import Deployment, LabelSelector, Node, PodDisruptionBudget, Service
-from rescheduler.model.objects.workloads import ReplicaSet, ReplicationController
+from rescheduler.migration.workload_objects import ObservedWorkload
+from rescheduler.model.objects import Service
+from rescheduler.model.objects import Node, PodDisruptionBudget
 from rescheduler.settings import MigrationOptions
 
 
 @dataclass(frozen=True)
-class ObservedWorkload:
-    """A ReplicaSet or ReplicationController, and the Deployment above it if there is one."""
-
-    kind: str
-    owner: ReplicaSet | ReplicationController
-    selector: LabelSelector
-    template: PodTemplate
-    deployment: Deployment | None = None
-
-    @property
-    def replicas(self) -> int:
-        """How many pods it wants."""
-        wanted = self.owner.spec.replicas
-        return 1 if wanted is None else wanted
-
-    @property
-    def is_going(self) -> bool:
-        """Whether someone is deleting it."""
-        above = self.deployment.metadata.deletion_timestamp if self.deployment else None
-        return self.owner.metadata.deletion_timestamp is not None or above is not None
-
-    @property
-    def name(self) -> str:
-        """What people call it: the Deployment's name, if there is one."""
-        if self.deployment is not None:
-            return f"Deployment {self.deployment.metadata.name}"
-        return f"{self.kind} {self.owner.metadata.name}"
-
-
-@dataclass(frozen=True)
 class EvictionAnswer:
-    """What the server says to an eviction of the old pod, without carrying it out."""
+    """The server's answer to a dry-run eviction of the old pod."""
 
     is_allowed: bool
     by_budget: bool = False
-    """Whether a disruption budget refused it, rather than something else."""
+    """Whether a disruption budget is the reason for the refusal."""
     text: str = ""
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What was asked of the server for this one decision, because a watch may lag behind."""
+class QuestionAnswers:
+    """The server's answers to questions, for this one decision: a watch may lag behind."""
 
     siblings: tuple[MovingPod, ...] | None = None
-    """Every pod that the workload's selector matches, now."""
+    """Every pod that the workload's selector matches."""
     eviction: EvictionAnswer | None = None
     services: tuple[Service, ...] | None = None
     """The Services of the pod's namespace."""
     candidates: tuple[MovingPod, ...] | None = None
-    """Pods that the old pod's controller has, now."""
+    """The pods of the old pod's controller."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """All that a decision may be based on."""
+    """Everything that a decision may depend on."""
 
     now: datetime
     migration: Migration
     options: MigrationOptions
+    allow_bare_pods: bool = False
+    """Whether pods without a controller may be moved."""
     old: MovingPod | None = None
-    """The very pod that is to be moved; None if it is gone."""
+    """The pod to move; None if it no longer exists."""
     new: MovingPod | None = None
-    """The pod of this attempt, whoever made it."""
+    """The pod with the name of this attempt's new pod, whoever created it."""
     workload: ObservedWorkload | None = None
     target: Node | None = None
     budgets: tuple[PodDisruptionBudget, ...] = ()
-    """Those that protect the old pod, without our own."""
+    """The disruption budgets that protect the old pod, except our temporary one."""
     own_budget: PodDisruptionBudget | None = None
+    """The temporary disruption budget of this migration."""
     has_single_node_volume: bool = False
-    no_place: str = ""
-    """Why it may not start: a limit on how many are in flight."""
-    answers: Answers = Answers()
+    reached_limit: str = ""
+    """The limit on migrations in flight that keeps it from starting, as a message."""
+    answers: QuestionAnswers = QuestionAnswers()
 
     @property
     def timeout(self) -> timedelta:
         """How long a step may take."""
-        asked = self.migration.spec.timeout_seconds
-        return timedelta(seconds=self.options.timeout_seconds if asked is None else asked)
+        requested = self.migration.spec.timeout_seconds
+        return timedelta(seconds=self.options.timeout_seconds if requested is None else requested)
 
     @property
-    def step_ends(self) -> datetime:
+    def step_deadline(self) -> datetime:
         """When the current step has taken too long."""
-        began = self.migration.status.step_started_at
-        return (self.now if began is None else began) + self.timeout
+        started = self.migration.status.step_started_at
+        return (self.now if started is None else started) + self.timeout
 
     @property
-    def has_old(self) -> bool:
-        """Whether the old pod is there to stay, unless we do something."""
-        return self.old is not None and not self.old.is_deleting and not self.old.is_over
+    def is_old_running(self) -> bool:
+        """Whether the old pod exists, and is neither terminating nor finished."""
+        return self.old is not None and not self.old.is_deleting and not self.old.is_finished
 
     @property
-    def is_ours(self) -> bool:
-        """Whether the new pod is one that this migration made."""
-        return self.new is not None and is_marked(self.new, self.migration)
-
-
-def is_marked(pod: MovingPod, migration: Migration) -> bool:
-    """Whether a pod carries this migration's mark."""
-    return pod.metadata.labels.get(MIGRATION_ID) == migration.metadata.uid
+    def is_new_ours(self) -> bool:
+        """Whether this migration has created the new pod."""
+        return self.new is not None and is_labelled_for(self.new, self.migration)

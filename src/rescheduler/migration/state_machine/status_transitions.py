@@ -1,4 +1,4 @@
-"""How a Migration's status changes: each function is one step of its life."""
+"""Every change of a Migration's status: one function for each."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -7,6 +7,11 @@ import msgspec
 from msgspec.structs import replace
 
 from rescheduler.migration.migration_object import (
+    FINISHED_CONDITION,
+    FITS_BESIDE_OLD_POD,
+    NEW_POD_READY,
+    RETIRING,
+    STARTED,
     Migration,
     MigrationCondition,
     MigrationStatus,
@@ -14,18 +19,18 @@ from rescheduler.migration.migration_object import (
     Step,
     WorkloadReference,
 )
-from rescheduler.migration.state_machine.actions import Record
+from rescheduler.migration.state_machine.actions import UpdateStatus
 from rescheduler.migration.state_machine.observation import Observation
 from rescheduler.model.moves import Mode, Outcome
 
-STARTED, NEW_POD_READY, RETIRING, FINISHED = "Started", "NewPodReady", "Retiring", "Finished"
-FITS_BESIDE = "FitsBesideOldPod"
-LONGEST_DOUBLING = 10
-LONGEST_TEXT = 1000
+MAX_DOUBLINGS = 10
+MAX_MESSAGE_LENGTH = 1000
 
 
-def started(o: Observation, mode: Mode, step: Step, workload: WorkloadReference | None) -> Record:
-    """It begins, or begins again. From here on it takes up a place in flight."""
+def started(
+    o: Observation, mode: Mode, step: Step, workload: WorkloadReference | None
+) -> UpdateStatus:
+    """An attempt starts. From here on the migration counts as in flight."""
     assert o.old is not None
     attempt = o.migration.status.attempts + 1
     status = replace(
@@ -40,43 +45,66 @@ def started(o: Observation, mode: Mode, step: Step, workload: WorkloadReference 
         retry_at=None,
     )
     message = f"moving by {mode.lower()}" + (f", attempt {attempt}" if attempt > 1 else "")
-    return at_step(o, "start", status, step, STARTED, "MigrationStarted", message)
+    return step_entered(
+        o,
+        replace(status, message=message),
+        step,
+        name="start",
+        condition=STARTED,
+        event="MigrationStarted",
+    )
 
 
-def new_pod_made(o: Observation) -> Record:
-    """The new pod is there, and has to become Ready."""
+def new_pod_created(o: Observation) -> UpdateStatus:
+    """The new pod exists, and must become Ready."""
     assert o.new is not None
     name = o.new.metadata.name
-    status = replace(
-        o.migration.status, new_pod=name, message=f"waits until new pod {name} is Ready"
-    )
-    return Record("new-pod", status, "NewPodCreated")
+    message = f"waiting until new pod {name} is Ready"
+    status = replace(o.migration.status, new_pod=name, message=message)
+    return UpdateStatus("new-pod", status, "NewPodCreated")
 
 
-def handing_over(o: Observation) -> Record:
-    """The new pod is Ready; the old one will be retired."""
+def handing_over(o: Observation) -> UpdateStatus:
+    """The new pod is Ready, and the old one is retired."""
     assert o.new is not None
-    status = replace(o.migration.status, new_node=o.new.node)
     message = f"new pod {o.new.metadata.name} is Ready on {o.new.node}; retiring the old one"
-    return at_step(o, "hand-over", status, Step.HANDING_OVER, NEW_POD_READY, "NewPodReady", message)
+    return step_entered(
+        o,
+        replace(o.migration.status, new_node=o.new.node, message=message),
+        Step.HANDING_OVER,
+        name="hand-over",
+        condition=NEW_POD_READY,
+        event="NewPodReady",
+    )
 
 
-def landing(o: Observation) -> Record:
-    """The old pod goes, and its controller will replace it."""
-    message = "the old pod was evicted; waits for its replacement"
+def landing(o: Observation) -> UpdateStatus:
+    """The old pod was evicted, and its controller creates a replacement."""
+    message = "the old pod was evicted; waiting for its replacement"
+    return step_entered(
+        o,
+        replace(o.migration.status, message=message),
+        Step.LANDING,
+        name="landing",
+        condition=RETIRING,
+        event="PodEvicted",
+    )
+
+
+def rollback_started(
+    o: Observation, message: str, then: Phase, *, is_failure: bool = False
+) -> UpdateStatus:
+    """The attempt cannot continue. A failure counts towards the retries; after the last: `Failed`.
+
+    A migration that is still pending has changed nothing, so its attempt ends at once.
+    """
     status = o.migration.status
-    return at_step(o, "landing", status, Step.LANDING, RETIRING, "PodEvicted", message)
-
-
-def undoing(o: Observation, message: str, then: Phase, *, counts: bool = False) -> Record:
-    """It cannot go on. `counts` says that it failed, and is tried again as often as allowed."""
-    status = o.migration.status
-    failures = status.failures + counts
-    if counts and failures > o.options.max_retries:
+    failures = status.failures + is_failure
+    if is_failure and failures > o.options.max_retries:
         then = Phase.FAILED
     if status.phase == Phase.PENDING:
-        return ended(o, replace(status, failures=failures), message, then)
-    return Record(
+        return attempt_ended(o, replace(status, failures=failures), message, then)
+    return UpdateStatus(
         "undo",
         replace(
             status,
@@ -90,44 +118,46 @@ def undoing(o: Observation, message: str, then: Phase, *, counts: bool = False) 
     )
 
 
-def undone(o: Observation) -> Record:
-    """Everything is as it was."""
+def rollback_finished(o: Observation) -> UpdateStatus:
+    """Everything that the attempt has changed is restored."""
     status = o.migration.status
     then = status.after_undoing or Phase.FAILED
-    return ended(o, replace(status, after_undoing=None), status.message, then)
+    return attempt_ended(o, replace(status, after_undoing=None), status.message, then)
 
 
 def completed(
     o: Observation, outcome: Outcome, node: str, message: str, steered: bool | None = None
-) -> Record:
-    """The old pod is gone and another one serves in its place."""
+) -> UpdateStatus:
+    """Another pod does the work of the old one."""
     status = replace(o.migration.status, outcome=outcome, new_node=node, steered=steered)
     return finished(o, status, Phase.COMPLETED, message)
 
 
-def failed(o: Observation, message: str) -> Record:
-    """It cannot be done, or was done otherwise, and there is nothing to put back."""
+def failed(o: Observation, message: str) -> UpdateStatus:
+    """The move is impossible or ended otherwise, and there is nothing to roll back."""
     status = replace(o.migration.status, outcome=Outcome.FAILED)
     return finished(o, status, Phase.FAILED, message)
 
 
-def cancelled(o: Observation, message: str) -> Record:
-    """It is no longer wanted, and there is nothing to put back."""
+def cancelled(o: Observation, message: str) -> UpdateStatus:
+    """The move is no longer needed, and there is nothing to roll back."""
     return finished(o, o.migration.status, Phase.CANCELLED, message)
 
 
-def ended(o: Observation, status: MigrationStatus, message: str, phase: Phase) -> Record:
-    """An attempt is over: it waits for the next, or there is none."""
+def attempt_ended(
+    o: Observation, status: MigrationStatus, message: str, phase: Phase
+) -> UpdateStatus:
+    """An attempt has ended: the next one is scheduled, or the migration is finished."""
     if phase == Phase.PENDING:
-        return waiting_again(o, status, message)
+        return retry_scheduled(o, status, message)
     if phase == Phase.FAILED:
         status = replace(status, outcome=Outcome.FAILED)
     return finished(o, status, phase, message)
 
 
-def waiting_again(o: Observation, status: MigrationStatus, message: str) -> Record:
-    """It will be tried again, later each time."""
-    doublings = min(max(status.failures - 1, 0), LONGEST_DOUBLING)
+def retry_scheduled(o: Observation, status: MigrationStatus, message: str) -> UpdateStatus:
+    """The migration is tried again; the delay doubles with every failure."""
+    doublings = min(max(status.failures - 1, 0), MAX_DOUBLINGS)
     delay = timedelta(seconds=o.options.retry_delay_seconds * 2**doublings)
     status = replace(
         status,
@@ -137,11 +167,11 @@ def waiting_again(o: Observation, status: MigrationStatus, message: str) -> Reco
         step_started_at=None,
         retry_at=o.now + delay if status.failures else None,
     )
-    return Record("retry", status, "MigrationRetrying")
+    return UpdateStatus("retry", status, "MigrationRetrying")
 
 
-def finished(o: Observation, status: MigrationStatus, phase: Phase, message: str) -> Record:
-    """The end."""
+def finished(o: Observation, status: MigrationStatus, phase: Phase, message: str) -> UpdateStatus:
+    """The migration has reached a final phase."""
     status = replace(
         status,
         phase=phase,
@@ -150,64 +180,52 @@ def finished(o: Observation, status: MigrationStatus, phase: Phase, message: str
         finished_at=o.now,
         step_started_at=None,
         retry_at=None,
-        conditions=with_condition(status, FINISHED, o.now, str(phase), message),
+        conditions=with_condition(status, FINISHED_CONDITION, o.now, str(phase), message),
     )
-    return Record("finish", status, f"Migration{phase}")
+    return UpdateStatus("finish", status, f"Migration{phase}")
 
 
-def does_not_fit(o: Observation, message: str) -> Record:
-    """The new pod found no room beside the old one."""
-    record = undoing(o, message, Phase.PENDING, counts=True)
+def new_pod_unschedulable(o: Observation, message: str) -> UpdateStatus:
+    """The new pod does not fit beside the old one; a condition remembers that for the next try."""
+    update = rollback_started(o, message, Phase.PENDING, is_failure=True)
     conditions = with_condition(
-        record.status, FITS_BESIDE, o.now, "Unschedulable", message, holds=False
+        update.status, FITS_BESIDE_OLD_POD, o.now, "Unschedulable", message, holds=False
     )
-    return Record(record.name, replace(record.status, conditions=conditions), record.event)
+    return UpdateStatus(update.name, replace(update.status, conditions=conditions), update.event)
 
 
-def at_step(
-    o: Observation,
-    name: str,
-    status: MigrationStatus,
-    step: Step,
-    condition: str,
-    event: str,
-    message: str,
-) -> Record:
-    """A new step begins, and its time with it."""
-    conditions = with_condition(status, condition, o.now, event, message)
-    status = replace(
-        status, step=step, message=message, step_started_at=o.now, conditions=conditions
-    )
-    return Record(name, status, event)
+def step_entered(
+    o: Observation, status: MigrationStatus, step: Step, *, name: str, condition: str, event: str
+) -> UpdateStatus:
+    """A new step starts, and with it the step's timeout. The condition has the status's message."""
+    conditions = with_condition(status, condition, o.now, event, status.message)
+    status = replace(status, step=step, step_started_at=o.now, conditions=conditions)
+    return UpdateStatus(name, status, event)
 
 
 def with_condition(
     status: MigrationStatus, type: str, now: datetime, reason: str, message: str, holds: bool = True
 ) -> tuple[MigrationCondition, ...]:
-    """The conditions with one of them new."""
-    others = tuple(each for each in status.conditions if each.type != type)
-    stands = "True" if holds else "False"
-    return (*others, MigrationCondition(type, stands, reason, message, now))
+    """The conditions, with the one of this type set."""
+    others = tuple(condition for condition in status.conditions if condition.type != type)
+    return (
+        *others,
+        MigrationCondition(type, "True" if holds else "False", reason, message, now),
+    )
 
 
-def time_of(migration: Migration, condition: str) -> datetime | None:
-    """When something happened, if it did."""
-    for each in migration.status.conditions:
-        if each.type == condition:
-            return each.last_transition_time
-    return None
-
-
-def shortened(text: str) -> str:
-    """As much of a text as the server takes; schedulers and webhooks can be wordy."""
-    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
+def truncated(text: str) -> str:
+    """The text, cut to a length that the server accepts; schedulers and webhooks can be wordy."""
+    return text if len(text) <= MAX_MESSAGE_LENGTH else text[: MAX_MESSAGE_LENGTH - 1] + "…"
 
 
 def status_patch(migration: Migration, status: MigrationStatus) -> dict[str, Any]:
-    """A merge patch that makes a Migration's status this one, if nobody was faster."""
+    """A merge patch that sets a Migration's status, if nobody has changed the Migration since."""
     names = [field.encode_name for field in msgspec.structs.fields(MigrationStatus)]
-    shorter = [replace(each, message=shortened(each.message)) for each in status.conditions]
-    status = replace(status, message=shortened(status.message), conditions=tuple(shorter))
+    conditions = [
+        replace(condition, message=truncated(condition.message)) for condition in status.conditions
+    ]
+    status = replace(status, message=truncated(status.message), conditions=tuple(conditions))
     content: dict[str, Any] = dict.fromkeys(names)
     content |= msgspec.to_builtins(status)
     content |= {"phase": str(status.phase)}

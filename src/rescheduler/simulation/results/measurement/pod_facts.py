@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from rescheduler.labels import MIGRATION_ID, MIGRATION_STATUS, TEMPLATE_HASHES
-from rescheduler.migration.pod_marks import IN_PROGRESS
+from rescheduler.migration.migration_labels import IN_PROGRESS
 from rescheduler.model.objects import PodSpec
 from rescheduler.model.resources import CPU, MEMORY, in_units, pod_amounts
 from rescheduler.simulation.cluster.json_objects import (

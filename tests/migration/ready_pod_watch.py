@@ -1,4 +1,4 @@
-"""Someone who watches a namespace from outside, and counts the Ready pods after every change."""
+"""Watches a namespace from outside, and counts the Ready pods after every change."""
 
 import http.client
 import json
@@ -15,7 +15,7 @@ from tests.migration.support import is_ready
 READ_SECONDS = 600.0
 
 
-class Watcher:
+class ReadyPodWatch:
     """Watches pods and ReplicaSets over connections of its own, in threads of its own.
 
     `fewest` and `most` are the least and the greatest number of Ready pods that each app ever

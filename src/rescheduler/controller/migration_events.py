@@ -7,10 +7,10 @@ WARNINGS = ("MigrationFailed", "MigrationUndoing", "MigrationRetrying")
 
 
 class MigrationEventRecorder(EventRecorder):
-    """Events on their way to the server."""
+    """Sends Events about migrations to the API server."""
 
-    def tell(self, migration: Migration, reason: str, message: str) -> None:
-        """Tell it of the Migration and of the pod that is moved."""
+    def record_for(self, migration: Migration, reason: str, message: str) -> None:
+        """Record an Event on the Migration, and one on the pod that is moved."""
         pod = migration.spec.pod
         moved = about_pod(migration.metadata.namespace, pod.name, pod.uid)
         for about in (reference(migration), moved):
@@ -18,7 +18,7 @@ class MigrationEventRecorder(EventRecorder):
 
 
 def reference(migration: Migration) -> dict[str, str]:
-    """The Migration that an Event is about."""
+    """The reference to a Migration in an Event."""
     metadata = migration.metadata
     return {
         "apiVersion": API_VERSION,

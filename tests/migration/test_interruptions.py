@@ -43,10 +43,10 @@ class Moving:
         self.replicas = replicas
         self.migration = ""
 
-    async def begin(self, **spec: Any) -> None:
+    async def start(self, **spec: Any) -> None:
         """Ask for the move, and wait until the new pod is there."""
         self.migration = self.corner.migrate(self.old, self.target, **spec)
-        await self.corner.until(lambda: self.new(), "the new pod was made")
+        await self.corner.until(lambda: self.new(), "the new pod was created")
 
     async def bound(self) -> None:
         """Wait until the new pod is on the target."""
@@ -87,9 +87,9 @@ def deployed(corner: Corner, replicas: int, template: dict[str, Any]) -> list[Js
     """The pods of a Deployment; those of an unknown scheduler are bound by hand."""
     if "schedulerName" not in template:
         return corner.deploy("web", replicas, template)
-    made = deployment(f"{corner.namespace}/web", replicas, template=corner.here(**template))
-    apply(corner.cluster, made)
-    for pod in wait_until(lambda: corner.pods("web"), what="pods were made"):
+    body = deployment(f"{corner.namespace}/web", replicas, template=corner.here(**template))
+    apply(corner.cluster, body)
+    for pod in wait_until(lambda: corner.pods("web"), what="pods were created"):
         bind(corner, pod, corner.nodes[0])
     return corner.wait_ready("web", replicas)
 
@@ -111,17 +111,17 @@ async def impatient(moving: Moving) -> AsyncIterator[Moving]:
         yield moving
 
 
-async def test_a_pod_that_goes_by_itself_cancels_its_migration(impatient: Moving) -> None:
-    await impatient.begin()
+async def test_a_pod_that_is_deleted_cancels_its_migration(impatient: Moving) -> None:
+    await impatient.start()
     impatient.corner.outside.delete(
         impatient.corner.path("pods", impatient.old["metadata"]["name"])
     )
-    await impatient.ended("Cancelled", "went by itself")
+    await impatient.ended("Cancelled", "was deleted or has finished")
     impatient.corner.wait_ready("web", 2)
 
 
 async def test_a_rollout_cancels_the_migration(impatient: Moving) -> None:
-    await impatient.begin()
+    await impatient.start()
     template = {"metadata": {"annotations": {"version": "2"}}}
     path = impatient.corner.path("deployments", "web")
     impatient.corner.outside.patch(path, {"spec": {"template": template}})
@@ -131,7 +131,7 @@ async def test_a_rollout_cancels_the_migration(impatient: Moving) -> None:
 async def test_a_scale_down_cancels_the_migration(corner: Corner) -> None:
     moving = Moving(corner, replicas=3)
     async with controller_on(corner.cluster, ONCE):
-        await moving.begin()
+        await moving.start()
         corner.outside.patch(corner.path("deployments", "web"), {"spec": {"replicas": 2}})
         await moving.ended("Cancelled", "Deployment web")
     corner.wait_ready("web", 2)
@@ -140,7 +140,7 @@ async def test_a_scale_down_cancels_the_migration(corner: Corner) -> None:
 async def test_a_scale_up_does_not_disturb_the_migration(corner: Corner) -> None:
     moving = Moving(corner)
     async with controller_on(corner.cluster, ONCE):
-        await moving.begin()
+        await moving.start()
         await moving.bound()
         corner.outside.patch(corner.path("deployments", "web"), {"spec": {"replicas": 3}})
         await corner.until(
@@ -157,15 +157,15 @@ async def test_a_scale_up_does_not_disturb_the_migration(corner: Corner) -> None
 
 
 async def test_a_deleted_workload_cancels_the_migration(impatient: Moving) -> None:
-    await impatient.begin()
+    await impatient.start()
     impatient.corner.outside.delete(impatient.corner.path("deployments", "web"))
     (status,) = await impatient.corner.finished(impatient.migration)
     assert status["phase"] == "Cancelled", status
-    await impatient.corner.until(lambda: not impatient.new(), "the new pod is gone")
+    await impatient.corner.until(lambda: not impatient.new(), "the new pod is deleted")
 
 
 async def test_a_cordoned_target_is_given_up(impatient: Moving) -> None:
-    await impatient.begin()
+    await impatient.start()
     path = f"/api/v1/nodes/{impatient.target}"
     impatient.corner.outside.patch(path, {"spec": {"unschedulable": True}})
     await impatient.ended("Failed", "is cordoned")
@@ -173,7 +173,7 @@ async def test_a_cordoned_target_is_given_up(impatient: Moving) -> None:
 
 
 async def test_a_target_that_is_not_ready_is_given_up(impatient: Moving) -> None:
-    await impatient.begin()
+    await impatient.start()
     node = impatient.corner.outside.get(f"/api/v1/nodes/{impatient.target}")
     for condition in node["status"]["conditions"]:
         condition["status"] = "False"
@@ -185,8 +185,8 @@ async def test_a_target_that_is_not_ready_is_given_up(impatient: Moving) -> None
     assert impatient.the_old_pod_is_as_it_was()
 
 
-async def test_a_target_that_is_gone_is_given_up(impatient: Moving) -> None:
-    await impatient.begin()
+async def test_a_target_that_is_deleted_is_given_up(impatient: Moving) -> None:
+    await impatient.start()
     impatient.corner.outside.delete(f"/api/v1/nodes/{impatient.target}")
     await impatient.ended("Failed", "does not exist")
     assert impatient.the_old_pod_is_as_it_was()
@@ -205,7 +205,7 @@ async def test_a_new_pod_that_fits_nowhere_is_removed_with_the_schedulers_reason
 
 async def test_a_new_pod_that_is_preempted_is_given_up(impatient: Moving) -> None:
     corner = impatient.corner
-    await impatient.begin()
+    await impatient.start()
     await impatient.bound()
     name = f"{corner.namespace}-important"
     apply(
@@ -225,19 +225,19 @@ async def test_a_new_pod_that_is_preempted_is_given_up(impatient: Moving) -> Non
     )
     del rival["status"]
     apply(corner.cluster, rival)
-    await impatient.ended("Failed", "preempted by a more important pod")
+    await impatient.ended("Failed", "preempted by a pod of higher priority")
     assert impatient.the_old_pod_is_as_it_was()
     corner.outside.delete(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}")
 
 
 def waiting(reason: str, restarts: int = 0) -> JsonObject:
-    state = {"waiting": {"reason": reason, "message": "told by a test"}}
+    state = {"waiting": {"reason": reason, "message": "from a test"}}
     container = {"name": "app", "image": "x", "imageID": "", "ready": False, "state": state}
     return {"containerStatuses": [{**container, "restartCount": restarts}]}
 
 
 async def test_a_new_pod_that_keeps_crashing_is_given_up_at_once(impatient: Moving) -> None:
-    await impatient.begin()
+    await impatient.start()
     await impatient.bound()
     impatient.patch_new(waiting("CrashLoopBackOff", 4))
     await impatient.ended("Failed", "keeps crashing: container app has been restarted 4 times")
@@ -249,7 +249,7 @@ async def test_a_new_pod_that_does_not_become_ready_is_given_up_with_the_reason(
 ) -> None:
     moving = Moving(corner)
     async with controller_on(corner.cluster, ONCE):
-        await moving.begin(timeoutSeconds=2)
+        await moving.start(timeoutSeconds=2)
         await moving.bound()
         moving.patch_new(waiting("ImagePullBackOff"))
         expected = f"new pod not Ready after 2s: ImagePullBackOff on {moving.target}"
@@ -260,7 +260,7 @@ async def test_a_new_pod_that_does_not_become_ready_is_given_up_with_the_reason(
 async def test_a_new_pod_that_is_placed_elsewhere_is_removed(corner: Corner) -> None:
     moving = Moving(corner, replicas=1, schedulerName="somebodys-own")
     async with controller_on(corner.cluster, ONCE):
-        await moving.begin()
+        await moving.start()
         # A scheduler that does not care what pods need.
         bind(corner, moving.new(), node_of(moving.old))
         await moving.ended("Failed", f"was placed on {node_of(moving.old)} instead of")
@@ -275,7 +275,7 @@ def bind(corner: Corner, pod: JsonObject | None, node: str) -> None:
     corner.outside.create(f"{path}/binding", binding)
 
 
-async def test_a_quota_that_refuses_the_new_pod_is_told(impatient: Moving) -> None:
+async def test_a_quota_that_rejects_the_new_pod_is_reported(impatient: Moving) -> None:
     corner = impatient.corner
     quota = {
         "apiVersion": "v1",
@@ -356,7 +356,7 @@ def refusing(corner: Corner) -> Iterator[str]:
     client.delete(f"{base}/validatingadmissionpolicies/{name}")
 
 
-async def test_an_admission_policy_that_refuses_the_new_pod_is_told(
+async def test_an_admission_policy_that_rejects_the_new_pod_is_reported(
     moving: Moving, refusing: str
 ) -> None:
     async with controller_on(moving.corner.cluster, ONCE):
@@ -365,23 +365,23 @@ async def test_an_admission_policy_that_refuses_the_new_pod_is_told(
     assert moving.the_old_pod_is_as_it_was()
 
 
-async def test_a_migration_that_a_person_deletes_is_undone(impatient: Moving) -> None:
+async def test_a_migration_that_a_person_deletes_is_rolled_back(impatient: Moving) -> None:
     corner = impatient.corner
-    await impatient.begin()
+    await impatient.start()
     new = impatient.new()
     assert new is not None
     corner.outside.delete(corner.path("migrations", impatient.migration))
-    await corner.until(lambda: not corner.leftovers(), "all is undone")
+    await corner.until(lambda: not corner.leftovers(), "all is rolled back")
     await corner.until(lambda: impatient.the_old_pod_is_as_it_was(), "the old pod is as it was")
     left = corner.pod(new["metadata"]["name"])
     assert left is None or "deletionTimestamp" in left["metadata"]
 
 
-async def test_a_paused_migration_is_undone_and_goes_on_when_it_is_resumed(
+async def test_a_paused_migration_is_rolled_back_and_continues_when_it_is_resumed(
     impatient: Moving,
 ) -> None:
     corner = impatient.corner
-    await impatient.begin()
+    await impatient.start()
     path = corner.path("migrations", impatient.migration)
     corner.outside.patch(path, {"spec": {"paused": True}})
     await corner.until(
@@ -390,14 +390,14 @@ async def test_a_paused_migration_is_undone_and_goes_on_when_it_is_resumed(
     assert impatient.the_old_pod_is_as_it_was()
     assert impatient.status()["message"] == "paused"
     corner.outside.patch(path, {"spec": {"paused": False}})
-    await corner.until(lambda: impatient.new(), "it goes on")
+    await corner.until(lambda: impatient.new(), "it continues")
     assert impatient.status()["attempts"] == 2
 
 
-async def test_a_failure_is_tried_again_with_a_new_pod_until_it_works(corner: Corner) -> None:
+async def test_a_failure_is_retried_with_a_new_pod_until_it_works(corner: Corner) -> None:
     moving = Moving(corner)
     async with controller_on(corner.cluster, PATIENT):
-        await moving.begin()
+        await moving.start()
         await moving.bound()
         first = moving.new()
         assert first is not None

@@ -1,6 +1,6 @@
-"""A controller as a process of its own, which kills itself where it is told to.
+"""A controller as a process of its own, which kills itself at a given point.
 
-`python -m tests.migration.process SERVER CA_FILE TOKEN [POINT MIGRATION]`
+`python -m tests.migration.controller_process SERVER CA_FILE TOKEN [POINT MIGRATION]`
 """
 
 import asyncio
@@ -9,19 +9,21 @@ import signal
 import sys
 
 from rescheduler.controller.migration_controller import MigrationController
-from rescheduler.controller.migration_watches import MigrationWatches
 from rescheduler.kube.client import Client
 from rescheduler.kube.live_store import LiveStore
-from rescheduler.migration.executor import Reached
+from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.settings import MigrationOptions, Seconds
+from rescheduler.settings import MigrationOptions, Policy, Seconds
 from tests.kube.support import QUICK_CLIENT, QUICK_WATCH, credentials
+from tests.migration.support import Reached, ReportingExecutor
 
-OPTIONS = MigrationOptions(
-    bare_pods=True,
-    deployment_coordination=True,
-    max_retries=0,
-    timeout_seconds=Seconds(120),
+POLICY = Policy(
+    allow_bare_pods=True,
+    migration=MigrationOptions(
+        deployment_coordination=True,
+        max_retries=0,
+        timeout_seconds=Seconds(120),
+    ),
 )
 
 
@@ -42,8 +44,9 @@ async def main() -> None:
         tables = ClusterTables()
         store = LiveStore(client, tables, settings=QUICK_WATCH)
         store.start()
-        watching = MigrationWatches(client, store, tables, QUICK_WATCH)
-        await MigrationController(client, watching, OPTIONS, dying_at(point, migration)).run()
+        watches = MigrationWatches(client, store, tables, QUICK_WATCH)
+        executor = ReportingExecutor(client, watches, dying_at(point, migration))
+        await MigrationController(client, watches, executor, POLICY).run()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,117 @@
+"""Turns planned moves into Migrations, and deletes Migrations that did not start in time."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from rescheduler.errors import Conflict, NotFound, OutcomeUnknown, ReschedulerError
+from rescheduler.kube.api_server import ApiServer, object_path
+from rescheduler.migration.migration_object import MIGRATION, Migration, Phase
+from rescheduler.migration.migration_request import create_migration, migration_body
+from rescheduler.model.moves import Mode
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.plan import Move, Plan
+from rescheduler.planning.strategies import is_requested
+from rescheduler.planning.strategies.strategy import Strategy
+
+logger = logging.getLogger(__name__)
+
+# The cluster has changed since: a move that has not started by then is planned anew.
+MAX_PENDING_TIME = timedelta(minutes=5)
+
+
+def migration_for_move(
+    move: Move, uid: str, *, salt: str = "", may_evict: bool = False, by_hand: bool = False
+) -> dict[str, Any]:
+    """The body of the Migration for a planned move.
+
+    `may_evict` lets a handoff that turns out not to fit continue as an eviction. `by_hand` says
+    that a person requested it: such a Migration is not deleted when it has to wait.
+    """
+    return migration_body(
+        move.pod,
+        uid,
+        move.target,
+        mode=Mode.AUTO if may_evict and move.mode == Mode.HANDOFF else move.mode,
+        strategy="" if by_hand else move.strategy,
+        reason=move.reason,
+        salt=salt,
+    )
+
+
+def select_moves(
+    plan: Plan, migrations: list[Migration], strategies: Mapping[str, type[Strategy]]
+) -> tuple[list[Move], dict[str, str]]:
+    """The moves to request now, and by pod why the others are skipped.
+
+    While earlier planned moves are in progress, only those that a person asked for are added.
+    """
+    unfinished = [migration for migration in migrations if not migration.is_finished]
+    moving_pods = {migration.pod_key for migration in unfinished}
+    has_planned_moves = any(migration.spec.strategy for migration in unfinished)
+    selected, skipped = [], {}
+    for move in first_wave(plan.moves):
+        if move.pod in moving_pods:
+            skipped[move.pod] = "the pod is already being moved"
+        elif has_planned_moves and not is_requested(move.strategy, strategies):
+            skipped[move.pod] = "earlier moves are not finished"
+        else:
+            selected.append(move)
+    return selected, skipped
+
+
+def first_wave(moves: tuple[Move, ...]) -> list[Move]:
+    """The moves that may run now; later waves are planned anew when these are finished."""
+    return [move for move in moves if move.wave == moves[0].wave]
+
+
+def is_stale(migration: Migration, now: datetime) -> bool:
+    """Whether a planned move has waited so long that it may no longer be a good one."""
+    created = migration.metadata.creation_timestamp
+    never_started = migration.status.phase == Phase.PENDING and not migration.status.attempts
+    is_planned = bool(migration.spec.strategy) and not migration.spec.paused
+    return is_planned and never_started and created is not None and now - created > MAX_PENDING_TIME
+
+
+class MoveRequester:
+    """Creates and deletes the Migrations of planned moves."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    async def request(
+        self, move: Move, snapshot: Snapshot, migrations: list[Migration], *, may_evict: bool
+    ) -> bool:
+        """Create the Migration for a move; whether it was created."""
+        row = snapshot.pods.find(move.pod)
+        assert row is not None
+        # The same move may be requested again after an earlier Migration has finished.
+        finish_times = [
+            migration.status.finished_at
+            for migration in migrations
+            if migration.pod_key == move.pod and migration.status.finished_at is not None
+        ]
+        salt = str(max(finish_times, default=""))
+        uid = snapshot.pods.uids[row]
+        body = migration_for_move(move, uid, salt=salt, may_evict=may_evict)
+        try:
+            return await create_migration(self._server, body) is not None
+        except ReschedulerError as error:
+            extra = {"pod": move.pod, "target": move.target, "error": str(error)}
+            logger.warning("Failed to create a migration", extra=extra)
+            return False
+
+    async def delete_stale(self, migrations: Iterable[Migration], now: datetime) -> None:
+        """Delete planned migrations that did not start in time."""
+        for migration in migrations:
+            if not is_stale(migration, now):
+                continue
+            metadata = migration.metadata
+            path = object_path(MIGRATION, metadata.key)
+            try:
+                await self._server.delete(path, uid=metadata.uid, version=metadata.resource_version)
+            except (Conflict, OutcomeUnknown, NotFound):
+                continue
+            extra = {"migration": metadata.key, "why": migration.status.message}
+            logger.info("Deleted a migration that had not started in time", extra=extra)

@@ -1,0 +1,114 @@
+"""Watches of Migrations and of the pods labelled with them, beside the store of the cluster."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from random import Random
+
+from rescheduler.errors import NotFound, SettingsError
+from rescheduler.kube.api_server import ApiServer
+from rescheduler.kube.clock import WALL_CLOCK
+from rescheduler.kube.listwatch import ListWatch, WatchSettings
+from rescheduler.kube.live_store import LiveStore, all_of
+from rescheduler.migration.crd import NAME
+from rescheduler.migration.migration_labels import is_in_progress
+from rescheduler.migration.migration_object import MIGRATION, Migration
+from rescheduler.migration.moving_pod import LABELLED_POD, MovingPod
+from rescheduler.migration.read_your_writes import ReadYourWrites
+from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.model.tables.object_table import ObjectTable
+from rescheduler.model.tables.table import TableChange
+
+MigrationChanged = Callable[[TableChange, Migration | None], None]
+LabelledPodChanged = Callable[[TableChange, MovingPod | None], None]
+
+
+class CrdMissing(SettingsError):
+    """The CustomResourceDefinition of Migrations is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"{NAME}: the API server does not know this kind; install it with: "
+            "rescheduler crds | kubectl apply -f -"
+        )
+
+
+class MigrationWatches:
+    """Lists and watches Migrations and labelled pods.
+
+    The store is started and stopped by its owner; planning reads it as well.
+    """
+
+    def __init__(
+        self,
+        server: ApiServer,
+        store: LiveStore,
+        tables: ClusterTables,
+        settings: WatchSettings | None = None,
+        clock: Callable[[], float] = WALL_CLOCK.seconds,
+        chance: Random | None = None,
+    ) -> None:
+        self.store = store
+        self.tables = tables
+        self._migration_table: ObjectTable[Migration] = ObjectTable(MIGRATION)
+        self._pod_table: ObjectTable[MovingPod] = ObjectTable(LABELLED_POD)
+        self.migrations = ReadYourWrites(self._migration_table, lambda migration: True, clock)
+        self.pods = ReadYourWrites(self._pod_table, is_in_progress, clock)
+        self._migration_watch = ListWatch(server, self._migration_table, settings, clock, chance)
+        self._pod_watch = ListWatch(server, self._pod_table, settings, clock, chance)
+        # Before all other subscribers, which may read what was written.
+        self._migration_watch.subscribe(self.migrations.observe)
+        self._pod_watch.subscribe(self.pods.observe)
+
+    def all_migrations(self) -> list[Migration]:
+        """Every Migration, in its newest known version."""
+        keys = self._migration_table.by_key()
+        found = (self.migrations.get(key) for key in keys)
+        return [migration for migration in found if migration is not None]
+
+    def labelled_pods(self) -> Mapping[str, MovingPod]:
+        """By key: the pods labelled with a migration that may still be rolled back."""
+        return self._pod_table.by_key()
+
+    def subscribe(
+        self, migration_changed: MigrationChanged, labelled_pod_changed: LabelledPodChanged
+    ) -> None:
+        """Call back with every change, and the object as the watch shows it.
+
+        None means that it was deleted, or that a pod has lost its label.
+        """
+        migrations, pods = self._migration_table, self._pod_table
+        self._migration_watch.subscribe(
+            lambda change: migration_changed(change, migrations.get(change.key))
+        )
+        self._pod_watch.subscribe(lambda change: labelled_pod_changed(change, pods.get(change.key)))
+
+    def follow(
+        self,
+        migration_changed: Callable[[str, Migration | None], None],
+        labelled_pod_changed: Callable[[str, MovingPod | None], None],
+    ) -> None:
+        """`subscribe` for those who only need to know an object by its key."""
+        self.subscribe(
+            lambda change, migration: migration_changed(change.key, migration),
+            lambda change, pod: labelled_pod_changed(change.key, pod),
+        )
+
+    def start(self) -> list[asyncio.Task[None]]:
+        """Start the watches; the caller cancels the tasks."""
+        return [
+            asyncio.create_task(watch.run(), name=f"watch {watch.kind.plural} of migrations")
+            for watch in (self._migration_watch, self._pod_watch)
+        ]
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether Migrations and their pods have been listed once."""
+        return self._migration_watch.synced and self._pod_watch.synced
+
+    async def synced(self) -> None:
+        """Return when everything has been listed once, the store included."""
+        try:
+            await self._migration_watch.wait_synced()
+        except NotFound as error:
+            raise CrdMissing from error
+        await all_of([self._pod_watch.wait_synced(), self.store.synced()])

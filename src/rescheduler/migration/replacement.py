@@ -1,0 +1,49 @@
+"""Which pod takes the place of an evicted one.
+
+A replacement is recognized by its owner, its age and the version of its template. Pods of a
+StatefulSet keep their name, so there the name decides.
+"""
+
+from rescheduler.migration.migration_object import Migration, Step
+from rescheduler.migration.moving_pod import PodMeta
+from rescheduler.migration.new_pod import template_hash
+from rescheduler.model.moves import Mode
+
+
+def waits_for_replacement(migration: Migration) -> bool:
+    """Whether a pod created now may be the replacement.
+
+    `Evicting` counts: the replacement can exist before the status says that the old pod is gone.
+    """
+    status = migration.status
+    return (
+        migration.is_in_progress
+        and status.mode == Mode.EVICT
+        and status.step in (Step.EVICTING, Step.LANDING)
+    )
+
+
+def has_same_role(pod: PodMeta, migration: Migration) -> bool:
+    """Whether a pod does the work of the moved one, for the same controller.
+
+    In a StatefulSet that is the pod of the same name, elsewhere any pod of the same version.
+    """
+    workload, owner = migration.status.workload, pod.controller
+    if workload is None or owner is None or owner.uid != workload.uid:
+        return False
+    if is_of_stateful_set(migration):
+        return pod.name == migration.spec.pod.name
+    return template_hash(pod.labels) == workload.template_hash
+
+
+def existed_before(pod: PodMeta, migration: Migration) -> bool:
+    """Whether a pod was created before the migration started."""
+    created, started = pod.creation_timestamp, migration.started_at
+    # The server keeps whole seconds.
+    return created is not None and started is not None and created < started.replace(microsecond=0)
+
+
+def is_of_stateful_set(migration: Migration) -> bool:
+    """Whether the moved pod belongs to a StatefulSet."""
+    workload = migration.status.workload
+    return workload is not None and workload.kind == "StatefulSet"
