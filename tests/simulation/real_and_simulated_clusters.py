@@ -9,11 +9,11 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from rescheduler.controller.migration_controller import MigrationController
-from rescheduler.migration.migration_watches import MigrationWatches
-from rescheduler.settings import Policy
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.live_store import LiveStore
+from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.settings import Policy
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from rescheduler.simulation.cluster.json_objects import Json, labels_of
 from testcluster.applying import apply

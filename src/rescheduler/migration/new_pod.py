@@ -13,9 +13,8 @@ from rescheduler.migration import migration_labels
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.workload_objects import ObservedWorkload
-from rescheduler.model.objects import Service
 from rescheduler.model.moves import Mode
-from rescheduler.model.objects import Labels, LabelSelector, PodDisruptionBudget
+from rescheduler.model.objects import Labels, LabelSelector, PodDisruptionBudget, Service
 from rescheduler.model.selectors import matches, selects
 
 # The characters that Kubernetes uses for generated names: none can spell a bad word.

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from heapq import merge
 from random import Random
 
-from rescheduler.controller.round_cache import Round
 from rescheduler.controller.program import Program
+from rescheduler.controller.round_cache import Round
 from rescheduler.errors import ReschedulerError
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.settings import Policy

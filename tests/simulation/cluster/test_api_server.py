@@ -383,9 +383,9 @@ def test_a_migration_begins_as_its_schema_says() -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"targetNode": "c"}, "another target is another Migration"),
-        ({"mode": "Evict"}, "the mode cannot be changed"),
-        ({"pod": {"name": "x", "uid": "y"}}, "another pod is another Migration"),
+        ({"targetNode": "c"}, "spec.targetNode is immutable"),
+        ({"mode": "Evict"}, "spec.mode is immutable"),
+        ({"pod": {"name": "x", "uid": "y"}}, "spec.pod is immutable"),
         ({"timeoutSeconds": 0}, "minimum"),
     ],
 )

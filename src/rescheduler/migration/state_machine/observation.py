@@ -7,8 +7,7 @@ from rescheduler.migration.migration_labels import is_labelled_for
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.workload_objects import ObservedWorkload
-from rescheduler.model.objects import Service
-from rescheduler.model.objects import Node, PodDisruptionBudget
+from rescheduler.model.objects import Node, PodDisruptionBudget, Service
 from rescheduler.settings import MigrationOptions
 
 

@@ -9,8 +9,8 @@ from rescheduler.labels import (
     ORIGINAL_POD,
     PREVIOUS_DELETION_COST,
 )
-from rescheduler.migration.migration_object import Phase
 from rescheduler.migration.migration_labels import IN_PROGRESS
+from rescheduler.migration.migration_object import Phase
 from rescheduler.model.rules.node_availability import NodeLabel
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from rescheduler.simulation.cluster.json_objects import (
