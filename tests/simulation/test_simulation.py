@@ -11,25 +11,26 @@ import pytest
 
 from rescheduler.labels import MAINTENANCE
 from rescheduler.settings import Policy, Seconds, StrategyName
-from rescheduler.simulation.results import Result
+from rescheduler.simulation.results.result import Result
 from rescheduler.simulation.results.text import headline
-from rescheduler.simulation.scenario import read_workload, timeline_of
-from rescheduler.simulation.scenario.cluster_completion import completed
+from rescheduler.simulation.scenario.cluster_completion import complete_cluster
 from rescheduler.simulation.scenario.cluster_input import objects_in
-from rescheduler.simulation.scenario.example_cluster import example_policy, generated_cluster
-from rescheduler.simulation.simulation import Progress, Scenario, Tried, simulate
+from rescheduler.simulation.scenario.example_cluster import example_cluster, example_policy
+from rescheduler.simulation.scenario.timeline import timeline_of
+from rescheduler.simulation.scenario.workload_file import read_workload
+from rescheduler.simulation.simulation import NamedPolicy, Progress, Scenario, simulate
 from testcluster.builders import budget, deployment, node, pod, replicaset, statefulset
 from tests.simulation.scenario.test_cluster_completion import as_snapshot
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "uneven-cluster.yaml"
-ALONE = Tried("none", None)
+ALONE = NamedPolicy("none", None)
 MINUTE = 60.0
 
 
 def scenario(
     objects: Iterable[dict[str, Any]], minutes: float, workload: str = "", seed: int = 0
 ) -> Scenario:
-    cluster = completed(objects)
+    cluster = complete_cluster(objects)
     happens = read_workload("w", workload.encode())
     seconds = minutes * MINUTE
     future = timeline_of(happens, cluster.objects, seed=seed, seconds=seconds)
@@ -37,12 +38,12 @@ def scenario(
     return Scenario(cluster.objects, future, midnight, happens.start, seconds, seed)
 
 
-def quick(*strategies: str, **more: Any) -> Tried:
+def quick(*strategies: str, **more: Any) -> NamedPolicy:
     made = msgspec.structs.replace(
         example_policy(), rescheduling_interval_seconds=Seconds(30), **more
     )
     named = msgspec.structs.replace(made, enabled_strategies=strategies or made.enabled_strategies)
-    return Tried("quick", named)
+    return NamedPolicy("quick", named)
 
 
 def calm_nodes(*names: str) -> list[dict[str, Any]]:
@@ -69,11 +70,11 @@ def web_on(name: str, replicas: int, cpu: str = "500m", **spec: Any) -> list[dic
 
 @pytest.mark.parametrize("source", ["generated", "snapshot", "example"])
 def test_a_cluster_that_is_left_alone_stays_as_it_is(source: str) -> None:
-    files = {"snapshot": as_snapshot(generated_cluster()), "example": EXAMPLE.read_bytes()}
-    objects = objects_in([(source, files[source])]) if source in files else generated_cluster()
+    files = {"snapshot": as_snapshot(example_cluster()), "example": EXAMPLE.read_bytes()}
+    objects = objects_in([(source, files[source])]) if source in files else example_cluster()
     seen = simulate(scenario(objects, 30), ALONE)
     assert seen.pending.pods == 0
-    assert seen.own_moments_below_desired.total == 0
+    assert seen.other_shortages.total == 0
     assert len({point.value for point in seen.imbalance}) == 1
     assert headline(seen).endswith("points without the rescheduler.")
 
@@ -85,9 +86,9 @@ def test_scaling_is_followed_and_charged_to_the_workload() -> None:
     objects = [*calm_nodes("a", "b"), *web_on("a", 2)]
     text = "deployments: [{name: shop/web, replicas: 6}]"
     seen = simulate(scenario(objects, 2, text), ALONE)
-    assert seen.own_moments_below_desired.by_cause == {"Scaling": 4}
+    assert seen.other_shortages.by_cause == {"Scaling": 4}
     assert seen.pending.pods == 4
-    assert 4 * 4 < seen.own_moments_below_desired.pod_seconds < 4 * 14
+    assert 4 * 4 < seen.other_shortages.pod_seconds < 4 * 14
 
 
 def test_jobs_come_and_go() -> None:
@@ -102,17 +103,17 @@ def test_pods_of_a_node_that_fails_are_replaced_and_charged_to_it() -> None:
     objects = [*calm_nodes("a", "b"), *web_on("a", 2)]
     text = "failures: [{at: 1m, node: a, backAfter: 20m}]"
     seen = simulate(scenario(objects, 10, text), ALONE)
-    own = seen.own_moments_below_desired
+    own = seen.other_shortages
     assert own.by_cause == {"NodeFailure": 2}
     assert 2 * 290 < own.pod_seconds < 2 * 360
-    assert [each.what for each in seen.happenings] == ["a fails"]
+    assert [each.what for each in seen.timeline] == ["a fails"]
 
 
 def test_a_rollout_is_charged_to_the_workload() -> None:
     objects = [*calm_nodes("a", "b"), *web_on("a", 4)]
     text = "rollouts: [{deployment: shop/web, at: 1m}]"
     seen = simulate(scenario(objects, 4, text), ALONE)
-    assert set(seen.own_moments_below_desired.by_cause) == {"Rollout"}
+    assert set(seen.other_shortages.by_cause) == {"Rollout"}
 
 
 def test_new_nodes_take_pods() -> None:
@@ -135,7 +136,7 @@ def test_what_cannot_happen_is_told_and_the_story_goes_on() -> None:
     made = scenario([*calm_nodes("a", "b"), *web_on("a", 1)], 4, text)
     without_b = [each for each in made.objects if each["metadata"]["name"] != "b"]
     seen = simulate(replace(made, objects=without_b), ALONE)
-    told = [each.what for each in seen.happenings]
+    told = [each.what for each in seen.timeline]
     assert any(text.startswith("b fails: ") for text in told)
     assert told[-1] == "shop/web gets a new version"
 
@@ -150,7 +151,7 @@ def test_a_node_is_emptied_by_handoff_though_its_budget_allows_nothing() -> None
     seen = simulate(scenario(objects, 5), quick(StrategyName.NODE_MAINTENANCE))
     assert seen.migrations.by_phase == {"Completed": 6}
     assert seen.migrations.by_mode == {"Handoff": 6}
-    assert seen.moments_below_desired.total == 0
+    assert seen.shortages_by_moves.total == 0
     assert seen.leftovers.count == 0
     assert seen.migrations.mean_seconds > 0
 
@@ -165,9 +166,9 @@ def test_an_eviction_is_charged_with_the_pod_that_is_missing() -> None:
     objects = [maintained, *calm_nodes("b", "c"), members, *pods]
     seen = simulate(scenario(objects, 5), quick(StrategyName.NODE_MAINTENANCE))
     assert seen.migrations.by_mode == {"Evict": 1}
-    assert seen.moments_below_desired.by_workload == {"StatefulSet data/db": 1}
-    assert seen.moments_below_desired.by_cause == {"Evict": 1}
-    assert seen.moments_below_desired.pod_seconds > 0
+    assert seen.shortages_by_moves.by_workload == {"StatefulSet data/db": 1}
+    assert seen.shortages_by_moves.by_cause == {"Evict": 1}
+    assert seen.shortages_by_moves.pod_seconds > 0
 
 
 def test_what_blocks_is_told_in_plain_words() -> None:
@@ -187,7 +188,7 @@ def test_an_interruption_ends_it_with_what_was_seen() -> None:
     looks: list[Progress] = []
     seen: Result = simulate(
         scenario(calm_nodes("a"), 60),
-        Tried("x", Policy()),
+        NamedPolicy("x", Policy()),
         show=looks.append,
         is_interrupted=lambda: len(looks) >= 5,
     )
@@ -201,5 +202,5 @@ def test_a_failing_round_is_not_passed_over_in_silence(monkeypatch: pytest.Monke
         raise RuntimeError("no luck")
 
     monkeypatch.setattr("rescheduler.controller.planning_loop.make_plan", fail)
-    seen = simulate(scenario(calm_nodes("a"), 1), Tried("x", Policy()))
+    seen = simulate(scenario(calm_nodes("a"), 1), NamedPolicy("x", Policy()))
     assert any("Failed a round: RuntimeError: no luck" in text for text in seen.warnings)

@@ -23,16 +23,14 @@ from rescheduler.migration.state_machine.actions import Question
 from rescheduler.migration.state_machine.eviction import budget_name
 from rescheduler.migration.state_machine.observation import EvictionAnswer, Observation
 from rescheduler.migration.workload_cache import WorkloadCache
-from rescheduler.migration.workload_objects import SelectingService
-from rescheduler.model.kinds import BUDGET, CLAIM, NODE, POD, STATEFUL_SET, Kind
-from rescheduler.model.objects import LabelSelector, Node, Page, PodDisruptionBudget
+from rescheduler.model.kinds import BUDGET, CLAIM, NODE, POD, SERVICE, STATEFUL_SET, Kind
+from rescheduler.model.objects import LabelSelector, Node, Page, PodDisruptionBudget, Service
 from rescheduler.model.rules.volume_sharing import has_single_node_volume
 from rescheduler.model.selectors import selector_text, selects
 from rescheduler.settings import Policy
 
 T = TypeVar("T")
 
-SERVICE = Kind("Service", "v1", "services", True, SelectingService)
 JOB_UID = "batch.kubernetes.io/controller-uid"
 
 
@@ -102,7 +100,7 @@ class Observer:
                 answers = replace(o.answers, eviction=await self._eviction(o))
             case Question.SERVICES:
                 namespace = o.migration.metadata.namespace
-                services = await self._list(SERVICE, SelectingService, namespace, "")
+                services = await self._list(SERVICE, Service, namespace, "")
                 answers = replace(o.answers, services=services)
             case Question.CANDIDATES:
                 answers = replace(o.answers, candidates=await self._candidates(o))

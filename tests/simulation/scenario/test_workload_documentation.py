@@ -8,8 +8,9 @@ from typing import Any, get_args
 
 import msgspec
 
-from rescheduler.simulation.results import Result
-from rescheduler.simulation.scenario import Workload, read_workload
+from rescheduler.simulation.results.result import Result
+from rescheduler.simulation.scenario.workload_fields import WorkloadFile
+from rescheduler.simulation.scenario.workload_file import read_workload
 
 PAGE = (Path(__file__).parents[3] / "docs" / "simulation.md").read_text()
 
@@ -31,7 +32,7 @@ def fields_of(struct: Any, prefix: str = "") -> Iterator[str]:
 def test_the_page_has_every_field_of_a_workload_file_and_no_other() -> None:
     rows = re.findall(r"^\| `([\w.\[\]]+)` \| \S", PAGE, re.M)
     told = [row for row in rows if "[]" in row or row == "start"]
-    assert sorted(told) == sorted(fields_of(Workload))
+    assert sorted(told) == sorted(fields_of(WorkloadFile))
 
 
 def test_the_page_tells_of_every_key_of_the_result() -> None:

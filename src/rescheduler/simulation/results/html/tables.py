@@ -8,13 +8,13 @@ from rescheduler.simulation.results.text import (
     clock_time,
     comparison_rows,
     counted,
-    how_long,
-    lasting,
-    moment_rows,
+    format_duration,
     outcome_rows,
+    shortage_durations,
+    shortage_rows,
 )
 
-MOST_HAPPENINGS = 100
+MAX_TIMELINE_ENTRIES = 100
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,15 @@ def moves(result: Result) -> Table:
     heads = ["for", *words, "in all"]
     caption = (
         f"{counted(result.migrations.total, 'move')}; a completed one took "
-        f"{lasting(result.migrations.mean_seconds)} on average"
+        f"{format_duration(result.migrations.mean_seconds)} on average"
     )
     return Table(caption, heads, rows, range(1, len(heads)))
 
 
-def moments(result: Result) -> Table:
-    """Who is charged with moments below the desired count."""
-    caption = f"One Ready pod too few is one moment. {how_long(result)}"
-    return Table(caption, ["charged to", "why", "moments"], list(moment_rows(result)), [2])
+def shortages(result: Result) -> Table:
+    """Shortages by cause."""
+    caption = f"Each missing Ready pod is one shortage. {shortage_durations(result)}"
+    return Table(caption, ["caused by", "why", "shortages"], list(shortage_rows(result)), [2])
 
 
 def blocked(result: Result) -> Table:
@@ -66,7 +66,7 @@ def blocked(result: Result) -> Table:
 def rounds_without_moves(result: Result) -> Table:
     """Why rounds moved nothing."""
     rounds = result.rounds
-    rows = [[rest.why, f"{rest.rounds:,}"] for rest in rounds.at_rest]
+    rows = [[rest.why, f"{rest.rounds:,}"] for rest in rounds.idle_reasons]
     caption = (
         f"{counted(rounds.total, 'round')}, {rounds.with_moves:,} of them with moves; "
         "why the others had none"
@@ -74,13 +74,13 @@ def rounds_without_moves(result: Result) -> Table:
     return Table(caption, ["why", "rounds"], rows, [1])
 
 
-def happenings(result: Result) -> Table:
+def timeline(result: Result) -> Table:
     """What happened to nodes and versions."""
     rows = [
-        [clock_time(result, happening.seconds), happening.what]
-        for happening in result.happenings[:MOST_HAPPENINGS]
+        [clock_time(result, entry.seconds), entry.what]
+        for entry in result.timeline[:MAX_TIMELINE_ENTRIES]
     ]
-    left_out = len(result.happenings) - len(rows)
+    left_out = len(result.timeline) - len(rows)
     more = f", and {left_out:,} more that are not listed" if left_out else ""
     return Table(f"Dashed lines in the plots{more}", ["time", "event"], rows)
 

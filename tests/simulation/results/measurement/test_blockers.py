@@ -5,10 +5,10 @@ from pathlib import Path
 
 import rescheduler.planning
 from rescheduler.planning.plan import Assessment, BlockedPod, Plan
-from rescheduler.simulation.results.blockers import MEANINGS, BlockerCounts
+from rescheduler.simulation.results.measurement.blockers import MEANINGS, BlockerCounts
 
 NOTHING = Assessment({}, 0, 0.0, {})
-# Nobody expects these to move, so plans do not tell of them.
+# Nobody expects these to move, so plans do not steps of them.
 AT_HOME = {"DaemonSetPod", "StaticPod"}
 
 
@@ -47,5 +47,5 @@ def test_reasons_that_differ_in_numbers_only_are_one() -> None:
     blockers.add(plan("load lies between 32% and 41.5%"))
     blockers.add(plan("load lies between 1% and 2%"))
     blockers.add(plan("no node"))
-    told = [(each.why, each.rounds) for each in blockers.rounds().at_rest]
+    told = [(each.why, each.rounds) for each in blockers.rounds().idle_reasons]
     assert told == [("load lies between 1% and 2%", 2), ("no node", 1)]
