@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from rescheduler.errors import EvictionRefused, NotFound, Refused
 from rescheduler.kube.api_server import ApiServer, collection_path, object_path
 from rescheduler.kube.clock import WALL_CLOCK
-from rescheduler.labels import MIGRATION_ID
+from rescheduler.labels import JOB_CONTROLLER_UID, MIGRATION_ID
 from rescheduler.migration.migration_object import MIGRATION, Migration
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.migration.moving_pod import MovingPod
@@ -30,8 +30,6 @@ from rescheduler.model.selectors import selector_text, selects
 from rescheduler.settings import Policy
 
 T = TypeVar("T")
-
-JOB_UID = "batch.kubernetes.io/controller-uid"
 
 
 class Observer:
@@ -200,7 +198,7 @@ class Observer:
         if o.workload is not None:
             return selector_text(o.workload.selector)
         if workload is not None and workload.kind == "Job":
-            return f"{JOB_UID}={workload.uid}"
+            return f"{JOB_CONTROLLER_UID}={workload.uid}"
         if workload is not None and workload.kind == "StatefulSet":
             key = f"{o.migration.metadata.namespace}/{workload.name}"
             found = self._tables.of(STATEFUL_SET).get(key)

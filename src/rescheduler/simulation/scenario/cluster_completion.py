@@ -13,7 +13,14 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from uuid import UUID
 
-from rescheduler.labels import POD_TEMPLATE_HASH
+from rescheduler.labels import (
+    JOB_COMPLETION_INDEX,
+    JOB_CONTROLLER_UID,
+    JOB_NAME,
+    POD_TEMPLATE_HASH,
+    STATEFUL_SET_POD_INDEX,
+    STATEFUL_SET_POD_NAME,
+)
 from rescheduler.simulation.cluster.json_objects import (
     Json,
     controller_of,
@@ -38,13 +45,13 @@ API_VERSIONS = {
 }
 # Labels that controllers write on single pods, which are not in the template.
 LABELS_BY_CONTROLLERS = (
-    "statefulset.kubernetes.io/pod-name",
-    "apps.kubernetes.io/pod-index",
+    STATEFUL_SET_POD_NAME,
+    STATEFUL_SET_POD_INDEX,
     "controller-revision-hash",
     "pod-template-generation",
-    "batch.kubernetes.io/controller-uid",
-    "batch.kubernetes.io/job-name",
-    "batch.kubernetes.io/job-completion-index",
+    JOB_CONTROLLER_UID,
+    JOB_NAME,
+    JOB_COMPLETION_INDEX,
     "controller-uid",
     "job-name",
 )

@@ -9,19 +9,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from rescheduler.labels import MAINTENANCE, POD_TEMPLATE_HASH
-from rescheduler.planning.feasibility.volume_claims import ZONE
+from rescheduler.labels import (
+    HOSTNAME,
+    INSTANCE_TYPE,
+    MAINTENANCE,
+    NODE_COST,
+    POD_TEMPLATE_HASH,
+    STATEFUL_SET_POD_NAME,
+    ZONE,
+)
 from rescheduler.planning.strategies import requested_strategies
 from rescheduler.settings import Policy, Seconds
 from rescheduler.simulation.cluster.json_objects import Json
 from rescheduler.simulation.scenario import running_objects as running
-from rescheduler.simulation.scenario.object_builders import (
-    HOSTNAME,
-    INSTANCE_TYPE,
-    NODE_COST,
-    namespace_body,
-    pod_spec,
-)
+from rescheduler.simulation.scenario.object_builders import namespace_body, pod_spec
 
 NODES, PODS = 40, 600
 ZONES = ("zone-a", "zone-b", "zone-c")
@@ -288,7 +289,7 @@ class _ClusterBuilder:
             yield running.bound_claim(claim, namespace, f"volume-{number}")
             node = self._place(DATABASE_CPU, DATABASE_MIB * MIB, zone)
             volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
-            own_labels = {**labels, "statefulset.kubernetes.io/pod-name": f"{name}-{number}"}
+            own_labels = {**labels, STATEFUL_SET_POD_NAME: f"{name}-{number}"}
             key, member_spec = f"{DATABASE}-{number}", {**spec, "volumes": volumes}
             yield running.pod(key, node, member_spec, own_labels, stateful_set)
         yield running.budget(DATABASE, labels, MEMBERS, disruptions_allowed=0)

@@ -3,14 +3,11 @@
 import copy
 from collections.abc import Mapping
 
-from rescheduler.labels import RUNS_FOR_SECONDS
+from rescheduler.labels import HOSTNAME, NAMESPACE_NAME, RUNS_FOR_SECONDS
 from rescheduler.model.quantities import Quantity
 from rescheduler.simulation.cluster.json_objects import Json
 from rescheduler.simulation.scenario.workload_fields import NewNodes
 
-HOSTNAME = "kubernetes.io/hostname"
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-NODE_COST = "rescheduler.dev/node-cost"
 DEFAULT_MAX_PODS = "110"
 JOB_TTL_SECONDS = 600
 
@@ -19,7 +16,7 @@ Quantities = Mapping[str, Quantity]
 
 def namespace_body(name: str) -> Json:
     """With the label that the API server writes on every namespace."""
-    labels = {"kubernetes.io/metadata.name": name}
+    labels = {NAMESPACE_NAME: name}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 

@@ -1,7 +1,6 @@
 """Bodies of objects of a cluster that has been running for a while: with uids and statuses."""
 
-from rescheduler.labels import POD_TEMPLATE_HASH
-from rescheduler.planning.feasibility.volume_claims import ZONE
+from rescheduler.labels import DEPLOYMENT_REVISION, POD_TEMPLATE_HASH, ZONE
 from rescheduler.simulation.cluster.json_objects import Json, reference_to
 from rescheduler.simulation.scenario.cluster_completion import uid_for
 
@@ -56,7 +55,7 @@ def deployment(key: str, labels: dict[str, str], spec: Json, replicas: int) -> J
     body = workload("Deployment", key, labels, spec, replicas)
     rolling = {"maxSurge": "25%", "maxUnavailable": "25%"}
     body["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
-    body["metadata"]["annotations"] = {"deployment.kubernetes.io/revision": "1"}
+    body["metadata"]["annotations"] = {DEPLOYMENT_REVISION: "1"}
     return body
 
 

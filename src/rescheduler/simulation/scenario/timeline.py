@@ -11,7 +11,7 @@ from typing import Any
 
 from rescheduler.errors import SettingsError
 from rescheduler.files.invalid_value import BadValue, InvalidValue
-from rescheduler.labels import CONTROL_PLANE_ROLES, MAINTENANCE
+from rescheduler.labels import CONTROL_PLANE_ROLES, MAINTENANCE, RESTARTED_AT
 from rescheduler.model.kinds import DEPLOYMENT, NODE, Kind
 from rescheduler.settings.value_types import node_label_of
 from rescheduler.simulation.cluster.json_objects import Json
@@ -37,8 +37,6 @@ from rescheduler.simulation.scenario.workload_fields import (
     ScaledDeployment,
     WorkloadFile,
 )
-
-RESTARTED = "kubectl.kubernetes.io/restartedAt"
 
 
 def timeline_of(
@@ -166,7 +164,7 @@ class _TimelineBuilder:
             raise _unknown(f"{path}.deployment", name, what, self._deployments)
         template: Json = self._deployments[name]["spec"]["template"]
         for at in self._times(rollout.at, rollout.every):
-            changed: Json = {"metadata": {"annotations": {RESTARTED: f"{at:.0f}"}}}
+            changed: Json = {"metadata": {"annotations": {RESTARTED_AT: f"{at:.0f}"}}}
             if rollout.requests:
                 containers = object_builders.with_requests(
                     rollout.requests, template["spec"]["containers"]

@@ -7,7 +7,12 @@ One reconciliation makes one kind of step.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rescheduler.labels import POD_TEMPLATE_HASH
+from rescheduler.labels import (
+    DEPLOYMENT_DESIRED_REPLICAS,
+    DEPLOYMENT_MAX_REPLICAS,
+    DEPLOYMENT_REVISION,
+    POD_TEMPLATE_HASH,
+)
 from rescheduler.simulation.cluster.controllers.base import Controller, replicas_of
 from rescheduler.simulation.cluster.controllers.revisions import hash_of
 from rescheduler.simulation.cluster.json_objects import (
@@ -27,9 +32,6 @@ from rescheduler.simulation.cluster.object_store import ObjectChange
 from rescheduler.simulation.cluster.resources import BY_NAME
 
 REPLICA_SETS = BY_NAME["ReplicaSet"]
-DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
-MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
-REVISION = "deployment.kubernetes.io/revision"
 DEFAULT_HISTORY_LIMIT = 10
 DEFAULT_SHARE = "25%"
 
@@ -111,13 +113,16 @@ class DeploymentController(Controller):
         labels = {**template["metadata"].get("labels", {}), POD_TEMPLATE_HASH: template_hash}
         selector = deployment["spec"]["selector"]
         matched = {**selector.get("matchLabels", {}), POD_TEMPLATE_HASH: template_hash}
-        revisions = [int(annotations_of(replica_set).get(REVISION, 0)) for replica_set in owned.old]
+        revisions = [
+            int(annotations_of(replica_set).get(DEPLOYMENT_REVISION, 0))
+            for replica_set in owned.old
+        ]
         metadata = {
             "name": f"{deployment['metadata']['name']}-{template_hash}",
             "labels": labels,
             "annotations": {
                 **self._sizes(deployment),
-                REVISION: str(max(revisions, default=0) + 1),
+                DEPLOYMENT_REVISION: str(max(revisions, default=0) + 1),
             },
             "ownerReferences": [reference_to(deployment)],
         }
@@ -209,7 +214,7 @@ class DeploymentController(Controller):
     def _is_being_scaled(self, deployment: Json, owned: OwnedReplicaSets) -> bool:
         desired = str(replicas_of(deployment))
         noted = [
-            annotations_of(replica_set).get(DESIRED_REPLICAS)
+            annotations_of(replica_set).get(DEPLOYMENT_DESIRED_REPLICAS)
             for replica_set in owned.all
             if replicas_of(replica_set)
         ]
@@ -229,7 +234,7 @@ class DeploymentController(Controller):
 
     def _is_saturated(self, deployment: Json, new: Json) -> bool:
         desired = replicas_of(deployment)
-        noted = annotations_of(new).get(DESIRED_REPLICAS)
+        noted = annotations_of(new).get(DEPLOYMENT_DESIRED_REPLICAS)
         return noted == str(desired) and replicas_of(new) == desired == available_in(new)
 
     def _scale_in_proportion(self, deployment: Json, active: list[Json]) -> None:
@@ -254,9 +259,9 @@ class DeploymentController(Controller):
             return 0
         if not desired:
             return -current
-        before = int(annotations_of(replica_set).get(MAX_REPLICAS, 0)) or deployment["status"].get(
-            "replicas"
-        )
+        before = int(annotations_of(replica_set).get(DEPLOYMENT_MAX_REPLICAS, 0)) or deployment[
+            "status"
+        ].get("replicas")
         if not before:
             return 0
         share = int(current * (desired + surge_of(deployment)) / before + 0.5) - current
@@ -274,8 +279,8 @@ class DeploymentController(Controller):
     def _sizes(self, deployment: Json) -> dict[str, str]:
         desired = replicas_of(deployment)
         return {
-            DESIRED_REPLICAS: str(desired),
-            MAX_REPLICAS: str(desired + surge_of(deployment)),
+            DEPLOYMENT_DESIRED_REPLICAS: str(desired),
+            DEPLOYMENT_MAX_REPLICAS: str(desired + surge_of(deployment)),
         }
 
     # ------------------------------------------------------------ status

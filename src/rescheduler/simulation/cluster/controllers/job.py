@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from rescheduler.migration.observer import JOB_UID
+from rescheduler.labels import JOB_CONTROLLER_UID, JOB_NAME
 from rescheduler.simulation.cluster.controllers.base import Controller
 from rescheduler.simulation.cluster.json_objects import (
     Json,
@@ -22,7 +22,6 @@ from rescheduler.simulation.cluster.pod_admission import with_pod_defaults
 from rescheduler.simulation.cluster.resources import BY_NAME
 
 PODS, JOBS = BY_NAME["Pod"], BY_NAME["Job"]
-JOB_NAME = "batch.kubernetes.io/job-name"
 
 
 class JobController(Controller):
@@ -65,7 +64,7 @@ class JobController(Controller):
         template = job["spec"]["template"]
         own = template.get("metadata") or {}
         name = job["metadata"]["name"]
-        labels = {JOB_UID: uid_of(job), JOB_NAME: name, "job-name": name}
+        labels = {JOB_CONTROLLER_UID: uid_of(job), JOB_NAME: name, "job-name": name}
         metadata = {
             **{key: value for key, value in own.items() if value},
             "generateName": f"{name}-",

@@ -5,6 +5,7 @@ Ready. They are deleted when their toleration of the taint ends, and removed whe
 again or deleted.
 """
 
+from rescheduler.labels import NOT_READY_TAINT, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT
 from rescheduler.simulation.cluster.controllers.base import Controller
 from rescheduler.simulation.cluster.json_objects import (
     Json,
@@ -19,9 +20,7 @@ from rescheduler.simulation.cluster.object_store import ObjectChange
 from rescheduler.simulation.cluster.resources import BY_NAME
 
 PODS = BY_NAME["Pod"]
-NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
-UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
-MANAGED_TAINTS = (NOT_READY, UNREACHABLE, UNSCHEDULABLE)
+MANAGED_TAINTS = (NOT_READY_TAINT, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT)
 DELETED = "deleted/"
 NOT_READY_PODS = "not-ready-pods/"
 
@@ -125,7 +124,7 @@ class NodeLifecycleController(Controller):
     def _tolerated_seconds(self, pod: Json) -> float | None:
         """How long a pod stays on a node that is not ready; None is for ever."""
         for toleration in pod["spec"].get("tolerations") or ():
-            matches_key = toleration.get("key") in (NOT_READY, UNREACHABLE, "", None)
+            matches_key = toleration.get("key") in (NOT_READY_TAINT, UNREACHABLE_TAINT, "", None)
             if matches_key and toleration.get("effect") in ("NoExecute", "", None):
                 seconds = toleration.get("tolerationSeconds")
                 if seconds is None:
@@ -153,10 +152,10 @@ def required_taints(node: Json) -> list[Json]:
     """The taints for the state of a node."""
     taints = []
     if node["spec"].get("unschedulable"):
-        taints.append({"key": UNSCHEDULABLE, "effect": "NoSchedule"})
+        taints.append({"key": UNSCHEDULABLE_TAINT, "effect": "NoSchedule"})
     ready = condition_of(node, "Ready")
     if ready is None or ready["status"] != "True":
         is_known = ready is not None and ready["status"] == "False"
-        key = NOT_READY if is_known else UNREACHABLE
+        key = NOT_READY_TAINT if is_known else UNREACHABLE_TAINT
         taints += [{"key": key, "effect": effect} for effect in ("NoSchedule", "NoExecute")]
     return taints

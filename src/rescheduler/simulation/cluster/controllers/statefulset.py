@@ -6,6 +6,7 @@ partition that is created again gets the new template, where the real controller
 
 from dataclasses import dataclass, field
 
+from rescheduler.labels import STATEFUL_SET_POD_INDEX, STATEFUL_SET_POD_NAME
 from rescheduler.simulation.cluster.controllers.base import (
     Controller,
     ControllerContext,
@@ -29,7 +30,6 @@ from rescheduler.simulation.cluster.pod_admission import with_pod_defaults
 from rescheduler.simulation.cluster.resources import BY_NAME
 
 PODS, CLAIMS = BY_NAME["Pod"], BY_NAME["PersistentVolumeClaim"]
-POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
 
 
 @dataclass
@@ -140,8 +140,8 @@ class StatefulSetController(Controller):
             "labels": {
                 **(template.get("metadata", {}).get("labels") or {}),
                 REVISION: self._revisions.hash_for(owner),
-                POD_NAME: pod,
-                POD_INDEX: str(number),
+                STATEFUL_SET_POD_NAME: pod,
+                STATEFUL_SET_POD_INDEX: str(number),
             },
             "ownerReferences": [reference_to(owner)],
         }

@@ -5,7 +5,7 @@ its volume is provisioned in the node's zone right after that. Existing volumes 
 claims.
 """
 
-from rescheduler.planning.feasibility.volume_claims import ZONE
+from rescheduler.labels import BIND_COMPLETED, ZONE
 from rescheduler.simulation.cluster.controllers.base import Controller
 from rescheduler.simulation.cluster.json_objects import Json, key_of, labels_of, uid_of
 from rescheduler.simulation.cluster.object_store import ObjectChange
@@ -40,7 +40,7 @@ class VolumeBinder(Controller):
         self.registry.set_spec("PersistentVolumeClaim", key, volumeName=volume["metadata"]["name"])
         annotations = {
             **(claim["metadata"].get("annotations") or {}),
-            "pv.kubernetes.io/bind-completed": "yes",
+            BIND_COMPLETED: "yes",
         }
         self.registry.set_metadata("PersistentVolumeClaim", key, annotations=annotations)
         self.registry.set_status("PersistentVolumeClaim", key, {"phase": "Bound"})

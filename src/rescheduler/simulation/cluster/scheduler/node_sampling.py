@@ -12,9 +12,9 @@ from itertools import chain, zip_longest
 
 import numpy as np
 
+from rescheduler.labels import OLD_REGION, OLD_ZONE, REGION, ZONE
 from rescheduler.model.objects import Node
 from rescheduler.model.snapshot import Bools
-from rescheduler.planning.feasibility.volume_claims import BETA_REGION, BETA_ZONE, REGION, ZONE
 from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import Nodes
 
 _MIN_NODES = 100
@@ -34,8 +34,8 @@ def zone_interleaved(nodes: Sequence[Node]) -> Nodes:
     rows_in: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for row, node in enumerate(nodes):
         labels = node.metadata.labels
-        region = labels.get(BETA_REGION, labels.get(REGION, ""))
-        rows_in[region, labels.get(BETA_ZONE, labels.get(ZONE, ""))].append(row)
+        region = labels.get(OLD_REGION, labels.get(REGION, ""))
+        rows_in[region, labels.get(OLD_ZONE, labels.get(ZONE, ""))].append(row)
     interleaved = chain.from_iterable(zip_longest(*rows_in.values()))
     return np.array([row for row in interleaved if row is not None], np.int64)
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rescheduler.labels import HOSTNAME, ZONE
 from rescheduler.model.objects import LabelSelector, TopologySpreadConstraint
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.snapshot import Amounts, Bools, Floats
@@ -20,14 +21,12 @@ from rescheduler.planning.feasibility.plugins.pod_topology_spread import (
     effective_selector,
     is_empty,
 )
-from rescheduler.planning.feasibility.volume_claims import ZONE
 from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors
 from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import MAX_SCORE, Nodes
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 
-_HOSTNAME = "kubernetes.io/hostname"
 _DEFAULT_CONSTRAINTS = (
-    TopologySpreadConstraint(max_skew=3, topology_key=_HOSTNAME),
+    TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME),
     TopologySpreadConstraint(max_skew=5, topology_key=ZONE),
 )
 
@@ -90,7 +89,7 @@ class PodTopologySpread:
         key = soft.constraint.topology_key
         domain_of = self._cache.checker.lister.node_labels.column(key).codes
         matching = self._matching(template, soft.selector)
-        if key == _HOSTNAME:
+        if key == HOSTNAME:
             counts = matching[nodes]
             domains = int(has_labels[nodes].sum())
         else:
