@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -55,22 +56,30 @@ def test_json_is_the_plan_itself(command: Command) -> None:
     snapshot = read_cluster([("x", CLUSTER.read_bytes())])
     now = PlanningContext(now=time.time())
     expected = make_plan(snapshot, read_policy("x", POLICY.read_bytes()), now)
-    assert msgspec.json.decode(result.out, type=Plan) == expected
+    shown = msgspec.json.decode(result.out, type=Plan)
+    # On a slow machine the time may be up, with the same moves.
+    assert msgspec.structs.replace(shown, search_complete=True) == expected
     content = json.loads(result.out)
-    assert set(content) >= {"moves", "blocked", "before", "after", "summary"}
+    assert set(content) >= {"moves", "blocked", "before", "after", "summary", "searchComplete"}
     assert {"pod", "from", "to", "strategy", "mode", "reason", "gain"} <= set(content["moves"][0])
 
 
 def test_yaml_has_the_same_content_as_json(command: Command) -> None:
     as_json = command("plan", "-s", CLUSTER, "-p", POLICY, "-o", "json")
     as_yaml = command("plan", "-s", CLUSTER, "-p", POLICY, "-o", "yaml")
-    assert yaml.safe_load(as_yaml.out) == json.loads(as_json.out)
+    assert without_timing(yaml.safe_load(as_yaml.out)) == without_timing(json.loads(as_json.out))
+
+
+def without_timing(plan: dict[str, Any]) -> dict[str, Any]:
+    """A plan without what depends on the speed of the machine."""
+    return {key: value for key, value in plan.items() if key != "searchComplete"}
 
 
 def test_the_same_seed_gives_the_same_plan(command: Command) -> None:
     first = command("plan", "-s", CLUSTER, "-o", "json", "--seed", "7")
     assert first.code == 0
-    assert command("plan", "-s", CLUSTER, "-o", "json", "--seed", "7").out == first.out
+    again = command("plan", "-s", CLUSTER, "-o", "json", "--seed", "7")
+    assert without_timing(json.loads(again.out)) == without_timing(json.loads(first.out))
 
 
 def test_a_plan_that_runs_out_of_time_is_still_printed(command: Command, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ class PastMove:
     source: str
     target: str
     outcome: Outcome
+    """Never NONE: a cancelled move is no past move."""
     at: float
     """When it ended, in seconds since 1970."""
 
