@@ -201,7 +201,7 @@ class CaseRun:
 
     def are_counted(self) -> bool:
         budgets = self.cluster.owned("poddisruptionbudgets")
-        counts = [each.get("status", {}).get("currentHealthy") for each in budgets]
+        counts = [found_budget.get("status", {}).get("currentHealthy") for found_budget in budgets]
         return counts == [self.case.replicas] * len(budgets_of(self.case, ""))
 
     def is_finished(self) -> bool:

@@ -48,7 +48,7 @@ def move(cluster: SimulatedCluster, pod: Json) -> str:
 
 def phases_in(cluster: SimulatedCluster) -> set[str]:
     """The phases of all Migrations."""
-    return {each["status"]["phase"] for each in cluster.list("Migration").values()}
+    return {migration["status"]["phase"] for migration in cluster.list("Migration").values()}
 
 
 class InFlight:
@@ -58,7 +58,9 @@ class InFlight:
         self.most = 0
 
         def look(old: Json | None, new: Json | None) -> None:
-            phases = [each["status"]["phase"] for each in cluster.list("Migration").values()]
+            phases = [
+                migration["status"]["phase"] for migration in cluster.list("Migration").values()
+            ]
             self.most = max(self.most, phases.count("InProgress"))
 
         cluster.subscribe("Migration", look)
@@ -73,16 +75,16 @@ def test_after_a_restart_those_in_flight_count_before_any_other_starts() -> None
         await ended(first)
         assert cluster.list("Migration")[in_flight]["status"]["phase"] == "InProgress"
         # In lists, these come before the one in flight.
-        for each in others:
-            move(cluster, each)
+        for web in others:
+            move(cluster, web)
         seen = InFlight(cluster)
         second = program(cluster)
         await asyncio.sleep(200)
         await ended(second)
         assert seen.most == 1
-        assert {each["status"]["phase"] for each in cluster.list("Migration").values()} == {
-            "Completed"
-        }
+        assert {
+            migration["status"]["phase"] for migration in cluster.list("Migration").values()
+        } == {"Completed"}
 
     in_simulated_cluster([*NODES, deployment("shop/web", 4)], steps)
 
@@ -117,14 +119,14 @@ def test_a_start_whose_response_was_lost_keeps_its_slot() -> None:
         seen = InFlight(cluster)
         running = program(cluster, LosesFirstStart(cluster.server, watch_lag=3.0))
         await asyncio.sleep(5)
-        for each in pods_of(cluster, "web"):
-            move(cluster, each)
+        for web in pods_of(cluster, "web"):
+            move(cluster, web)
         await asyncio.sleep(300)
         await ended(running)
         assert seen.most == 1
-        assert {each["status"]["phase"] for each in cluster.list("Migration").values()} == {
-            "Completed"
-        }
+        assert {
+            migration["status"]["phase"] for migration in cluster.list("Migration").values()
+        } == {"Completed"}
 
     in_simulated_cluster([*NODES, deployment("shop/web", 4)], steps)
 

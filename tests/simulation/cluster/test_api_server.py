@@ -137,7 +137,9 @@ def test_a_pod_is_created_pending_and_with_defaults() -> None:
         made = cluster.list("Pod")["shop/new"]
         assert made["status"] == {"phase": "Pending"}
         assert made["spec"]["terminationGracePeriodSeconds"] == 30
-        assert {each["tolerationSeconds"] for each in made["spec"]["tolerations"]} == {300}
+        assert {toleration["tolerationSeconds"] for toleration in made["spec"]["tolerations"]} == {
+            300
+        }
         assert made["metadata"]["creationTimestamp"] == "2026-03-01T08:00:00Z"
 
     without_controllers([web()], steps)
@@ -168,7 +170,7 @@ def test_all_pages_of_a_list_show_the_same_version() -> None:
         names = []
         async with aclosing(cluster.server.list_pages(POD, limit=2)) as pages:
             async for page in pages:
-                names += [each.metadata.name for each in page.objects]
+                names += [listed.metadata.name for listed in page.objects]
                 if len(names) == 2:
                     cluster.delete("Pod", "shop/p3", grace_seconds=0)
                     cluster.create(pod("shop/p9"))
@@ -181,7 +183,7 @@ def test_all_pages_of_a_list_show_the_same_version() -> None:
 def test_lists_are_filtered_by_labels() -> None:
     async def steps(cluster: SimulatedCluster) -> list[str]:
         found = await cluster.server.get(PODS, Page[Pod], {"labelSelector": "app in (web),!old"})
-        return [each.metadata.name for each in found.items]
+        return [listed.metadata.name for listed in found.items]
 
     others = [
         pod("shop/old", labels={"app": "web", "old": "1"}),
@@ -213,9 +215,9 @@ def test_a_watch_tells_every_change_after_a_version_and_nothing_before() -> None
             cluster.delete("Pod", "shop/new")
 
         seen = await events(cluster, POD, version, go_on)
-        versions = [int(each.object.metadata.resource_version) for each in seen]
+        versions = [int(event.object.metadata.resource_version) for event in seen]
         assert versions == sorted(versions)
-        return [type(each) for each in seen]
+        return [type(event) for event in seen]
 
     assert without_controllers([web()], steps) == [Modified, Added, Deleted, Bookmark]
 
@@ -229,7 +231,7 @@ def test_a_watch_of_marked_pods_sees_an_unmarked_one_go() -> None:
             cluster.patch("Pod", "shop/web", {"metadata": {"annotations": {"a": "c"}}})
 
         seen = await events(cluster, LABELLED_POD, cluster.store.version, go_on)
-        assert [type(each) for each in seen[:-1]] == [Added, Modified, Deleted]
+        assert [type(event) for event in seen[:-1]] == [Added, Modified, Deleted]
         last: MovingPod = seen[2].object
         assert last.metadata.labels[MIGRATION_STATUS] == "in-progress"
         gone = int(last.metadata.resource_version)
@@ -302,7 +304,7 @@ def disruptions(cluster: SimulatedCluster, key: str) -> int:
 
 def test_an_eviction_takes_from_the_budget_until_it_has_nothing_left() -> None:
     async def steps(cluster: SimulatedCluster) -> None:
-        first, second, _ = sorted(each["metadata"]["name"] for each in pods_of(cluster, "web"))
+        first, second, _ = sorted(pod["metadata"]["name"] for pod in pods_of(cluster, "web"))
         assert disruptions(cluster, "shop/web") == 1
         await cluster.server.evict(f"shop/{first}", dry_run=True)
         await cluster.server.evict(f"shop/{first}")

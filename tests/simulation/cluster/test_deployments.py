@@ -85,7 +85,9 @@ def test_scaling_in_the_middle_of_a_rollout_is_shared_by_both_versions() -> None
         await asyncio.sleep(1)
         cluster.patch("Deployment", WEB, {"spec": {"replicas": 20}})
         await asyncio.sleep(1)
-        sizes = sorted(each["spec"]["replicas"] for each in cluster.list("ReplicaSet").values())
+        sizes = sorted(
+            replica_set["spec"]["replicas"] for replica_set in cluster.list("ReplicaSet").values()
+        )
         assert sum(sizes) == 25
         assert sizes[0] > 3
         await asyncio.sleep(120)

@@ -64,7 +64,7 @@ def test_a_statefulset_rolls_out_from_the_end_with_one_pod_missing() -> None:
         await asyncio.sleep(90)
         assert order == ["db-2", "db-1", "db-0"]
         assert seen.lowest == 2
-        notes = [each["metadata"]["annotations"] for each in pods_of(cluster, "db")]
+        notes = [member["metadata"]["annotations"] for member in pods_of(cluster, "db")]
         assert notes == [{"version": "2"}] * 3
 
     in_simulated_cluster([node("a"), statefulset("shop/db", 3)], steps)
@@ -95,7 +95,7 @@ def test_a_statefulsets_pod_comes_back_under_its_name_with_its_claim() -> None:
 def test_a_daemonset_has_a_pod_on_every_node_that_takes_one() -> None:
     async def steps(cluster: SimulatedCluster) -> None:
         def nodes() -> set[str]:
-            return {each["spec"]["nodeName"] for each in pods_of(cluster, "agent")}
+            return {member["spec"]["nodeName"] for member in pods_of(cluster, "agent")}
 
         assert nodes() == {"a", "b"}
         cluster.create(node("c"))
@@ -117,7 +117,7 @@ def test_a_job_runs_as_often_as_it_says_and_no_more_at_once() -> None:
         cluster.subscribe("Pod", look)
         cluster.create(made)
         await asyncio.sleep(600)
-        phases = [phase_of(each) for each in cluster.list("Pod").values()]
+        phases = [phase_of(member) for member in cluster.list("Pod").values()]
         assert phases == ["Succeeded"] * 5
         assert max(most) == 2
         done = cluster.list("Job")["shop/work"]
@@ -137,11 +137,11 @@ def test_pods_of_a_node_that_fails_no_longer_serve_and_are_replaced_after_their_
         set_node_ready(cluster, "a", "Unknown")
         await asyncio.sleep(10)
         assert ready_of(cluster, "web") == 0
-        taints = {each["key"] for each in cluster.list("Node")["a"]["spec"]["taints"]}
+        taints = {taint["key"] for taint in cluster.list("Node")["a"]["spec"]["taints"]}
         assert taints == {"node.kubernetes.io/unreachable"}
         assert len(names_of(cluster, "web")) == 2
         await asyncio.sleep(320)
-        assert {each["spec"]["nodeName"] for each in pods_of(cluster, "web")} == {"b"}
+        assert {member["spec"]["nodeName"] for member in pods_of(cluster, "web")} == {"b"}
         assert sum(map(is_deleting, cluster.list("Pod").values())) == 2
         set_node_ready(cluster, "a", "True")
         await asyncio.sleep(30)
@@ -171,7 +171,7 @@ def test_pods_of_a_node_that_is_removed_are_cleared_away() -> None:
         cluster.create(node("b"))
         cluster.delete("Node", "a")
         await asyncio.sleep(120)
-        assert {each["spec"]["nodeName"] for each in cluster.list("Pod").values()} == {"b"}
+        assert {member["spec"]["nodeName"] for member in cluster.list("Pod").values()} == {"b"}
         assert ready_of(cluster, "web") == 2
 
     in_simulated_cluster([node("a"), deployment("shop/web", 2)], steps)

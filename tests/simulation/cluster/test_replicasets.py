@@ -76,8 +76,8 @@ def test_a_pod_of_another_controller_is_left_alone() -> None:
 
     other = replicaset("shop/other", 1, labels={"app": "web", "part": "other"})
     mine = replicaset("shop/web", 2, labels={"app": "web", "part": "mine"})
-    for each in (other, mine):
-        each["spec"]["selector"] = {"matchLabels": {"part": each["metadata"]["labels"]["part"]}}
+    for owner in (other, mine):
+        owner["spec"]["selector"] = {"matchLabels": {"part": owner["metadata"]["labels"]["part"]}}
     in_simulated_cluster([node("a"), other, mine], steps)
 
 

@@ -173,7 +173,7 @@ def test_times_of_several_days_have_their_day() -> None:
     long = msgspec.structs.replace(result(), seconds=30 * 86_400.0)
     read = Reader(html_report([long])).words
     assert "d8 06:00" in read
-    assert any(each.startswith("30 d from d1 06:00") for each in read)
+    assert any(text.startswith("30 d from d1 06:00") for text in read)
 
 
 def test_many_nodes_are_shown_by_how_many_are_how_full() -> None:

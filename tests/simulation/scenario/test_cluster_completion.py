@@ -20,16 +20,16 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "uneven-cluster.yaml"
 
 def as_snapshot(objects: list[dict[str, Any]]) -> bytes:
     """What `rescheduler snapshot` would write of a cluster with these objects."""
-    kinds = [KIND_BY_NAME[each["kind"]] for each in objects]
+    kinds = [KIND_BY_NAME[value["kind"]] for value in objects]
     parts = [
-        encode_object(kind, msgspec.convert(each, kind.type))
-        for kind, each in zip(kinds, objects, strict=True)
+        encode_object(kind, msgspec.convert(value, kind.type))
+        for kind, value in zip(kinds, objects, strict=True)
     ]
     return LIST_START + b",\n".join(parts) + LIST_END
 
 
 def of(made: CompletedCluster, kind: str) -> dict[str, dict[str, Any]]:
-    return {each["metadata"]["name"]: each for each in made.objects if each["kind"] == kind}
+    return {value["metadata"]["name"]: value for value in made.objects if value["kind"] == kind}
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +42,9 @@ def test_templates_that_a_snapshot_leaves_out_are_those_of_the_pods(
 ) -> None:
     there = of(from_snapshot, "Deployment")
     original = next(
-        each
-        for each in example_cluster()
-        if each["kind"] == "Deployment" and each["metadata"]["name"] == "web"
+        value
+        for value in example_cluster()
+        if value["kind"] == "Deployment" and value["metadata"]["name"] == "web"
     )
     container = there["web"]["spec"]["template"]["spec"]["containers"][0]
     wanted = original["spec"]["template"]["spec"]["containers"][0]
@@ -68,8 +68,10 @@ def test_a_stateful_sets_own_claims_are_no_part_of_its_template(
 
 def test_every_owner_that_is_named_is_there() -> None:
     made = complete_cluster(objects_in([("example", EXAMPLE.read_bytes())]))
-    uids = {each["metadata"]["uid"] for each in made.objects}
-    named = [ref for each in made.objects for ref in each["metadata"].get("ownerReferences") or ()]
+    uids = {value["metadata"]["uid"] for value in made.objects}
+    named = [
+        ref for value in made.objects for ref in value["metadata"].get("ownerReferences") or ()
+    ]
     assert named
     assert all(ref["uid"] in uids for ref in named)
 
@@ -123,4 +125,4 @@ def test_lists_within_lists_are_read() -> None:
             {"kind": "NodeList", "apiVersion": "v1", "items": [
                 {"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}]}
     """
-    assert Counter(each["kind"] for each in objects_in([("f", text)])) == {"Node": 2}
+    assert Counter(value["kind"] for value in objects_in([("f", text)])) == {"Node": 2}

@@ -101,9 +101,9 @@ def format_duration(seconds: float) -> str:
 def clock_time(result: Result, seconds: float) -> str:
     """The simulated time of day; of several days, with the number of the day."""
     start = datetime.fromisoformat(result.start)
-    moment = start + timedelta(seconds=seconds)
-    day = f"d{(moment.date() - start.date()).days + 1} " if result.seconds > DAY_SECONDS else ""
-    return day + moment.strftime("%H:%M")
+    time = start + timedelta(seconds=seconds)
+    day = f"d{(time.date() - start.date()).days + 1} " if result.seconds > DAY_SECONDS else ""
+    return day + time.strftime("%H:%M")
 
 
 def json_name(name: str) -> str:

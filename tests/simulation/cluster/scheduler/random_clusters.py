@@ -208,7 +208,7 @@ class RandomCluster:
         pick = self.random
         ssd = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
         zone = {"matchExpressions": [{"key": ZONE_LABEL, "operator": "NotIn", "values": ["a"]}]}
-        preferences = [{"weight": pick.randint(1, 100), "preference": each} for each in (ssd, zone)]
+        preferences = [{"weight": pick.randint(1, 100), "preference": term} for term in (ssd, zone)]
         affinity: JsonObject = {PREFERRED: pick.sample(preferences, pick.choice((1, 2)))}
         if pick.random() < 0.3:
             affinity[REQUIRED] = {"nodeSelectorTerms": [zone]}

@@ -63,7 +63,7 @@ class RealScheduler:
     def enter(self, cluster: RandomCluster) -> list[JsonObject]:
         """Replace everything by a cluster, and wait until the scheduler knows; its objects."""
         self._clear()
-        objects = [self._client.create(_collection(each), each) for each in cluster.objects()]
+        objects = [self._client.create(_collection(value), value) for value in cluster.objects()]
         wait_until(
             lambda: self._known_nodes(cluster) == len(cluster.nodes), SECONDS, "the nodes are known"
         )

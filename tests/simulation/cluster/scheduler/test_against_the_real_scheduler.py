@@ -72,7 +72,7 @@ class Comparison:
         self._placed.append(decided)
 
     def _scores(self, key: str) -> dict[str, int]:
-        """The score of each node that would take a pod, as ours has it."""
+        """The score of comparison node that would take a pod, as ours has it."""
         self._cluster.catch_up()
         template, nodes = template_and_feasible_nodes(self._cluster, self._tables, key)
         scoring = Scoring(self._cluster, DefaultSelectors(self._tables, self._ours.services))
@@ -135,12 +135,12 @@ def test_pods_go_where_kube_scheduler_puts_them(fresh_cluster: FreshCluster) -> 
         comparison.run(PODS_PER_CLUSTER)
         comparisons.append(comparison)
     real.close()
-    compared = sum(each.compared for each in comparisons)
-    disagreements = [text for each in comparisons for text in each.disagreements]
+    compared = sum(comparison.compared for comparison in comparisons)
+    disagreements = [text for comparison in comparisons for text in comparison.disagreements]
     print(
         f"{compared} pods in {len(comparisons)} clusters: {compared - len(disagreements)} placed "
-        f"alike ({sum(each.same_node for each in comparisons)} on the very same node, the others "
-        f"on one with the same score), {sum(each.refused for each in comparisons)} of them refused"
+        f"alike ({sum(run.same_node for run in comparisons)} on the very same node, the others "
+        f"on one with the same score), {sum(run.refused for run in comparisons)} of them refused"
     )
     print("\n".join(disagreements))
     assert len(disagreements) <= compared * 0.005

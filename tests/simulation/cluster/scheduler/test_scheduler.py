@@ -120,7 +120,7 @@ def test_a_node_that_is_cordoned_gets_no_more_pods() -> None:
 
 def test_the_larger_a_cluster_the_smaller_the_share_of_nodes_that_is_enough() -> None:
     sizes = (8, 99, 100, 250, 1_000, 5_000, 20_000)
-    assert [feasible_nodes_to_find(each) for each in sizes] == [8, 99, 100, 120, 420, 500, 1_000]
+    assert [feasible_nodes_to_find(size) for size in sizes] == [8, 99, 100, 120, 420, 500, 1_000]
 
 
 def test_nodes_are_looked_at_zone_by_zone_in_turn() -> None:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from rescheduler.migration.migration_object import Phase
 from rescheduler.simulation.results.html import heat_strip, line_plots, tables
 from rescheduler.simulation.results.html.svg import markup
-from rescheduler.simulation.results.html.tables import Table
+from rescheduler.simulation.results.html.tables import ReportTable
 from rescheduler.simulation.results.result import Result
 from rescheduler.simulation.results.text import (
     EXPLANATIONS,
@@ -66,11 +66,11 @@ class Run:
     """The class of its lines in the style sheet."""
     has_rescheduler: bool
     heat_strip: HeatStrip
-    shortages: Table
-    moves: Table
+    shortages: ReportTable
+    moves: ReportTable
     leftovers: str
-    blocked: Table
-    rounds_without_moves: Table
+    blocked: ReportTable
+    rounds_without_moves: ReportTable
     warnings: Sequence[str]
 
 

@@ -18,7 +18,7 @@ MAX_TIMELINE_ENTRIES = 100
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A table as the template shows it. Without rows it is not shown."""
 
     caption: str
@@ -28,14 +28,14 @@ class Table:
     """These are aligned to the right."""
 
 
-def comparison(results: Sequence[Result]) -> Table:
+def comparison(results: Sequence[Result]) -> ReportTable:
     """All runs side by side."""
     heads = ["", *(result.policy for result in results)]
     caption = "The same cluster and the same future, under each policy"
-    return Table(caption, heads, comparison_rows(results), range(1, len(heads)))
+    return ReportTable(caption, heads, comparison_rows(results), range(1, len(heads)))
 
 
-def moves(result: Result) -> Table:
+def moves(result: Result) -> ReportTable:
     """Moves by strategy and outcome."""
     words, counts = outcome_rows(result)
     rows = [[name, *_numbers(row), f"{sum(row):,}"] for name, row in counts]
@@ -44,26 +44,26 @@ def moves(result: Result) -> Table:
         f"{counted(result.migrations.total, 'move')}; a completed one took "
         f"{format_duration(result.migrations.mean_seconds)} on average"
     )
-    return Table(caption, heads, rows, range(1, len(heads)))
+    return ReportTable(caption, heads, rows, range(1, len(heads)))
 
 
-def shortages(result: Result) -> Table:
+def shortages(result: Result) -> ReportTable:
     """Shortages by cause."""
     caption = f"Each missing Ready pod is one shortage. {shortage_durations(result)}"
-    return Table(caption, ["caused by", "why", "shortages"], list(shortage_rows(result)), [2])
+    return ReportTable(caption, ["caused by", "why", "shortages"], list(shortage_rows(result)), [2])
 
 
-def blocked(result: Result) -> Table:
+def blocked(result: Result) -> ReportTable:
     """Why pods stayed where they were."""
     rows = [
         [found.meaning, f"{found.pods:,}", f"{found.rounds:,}", f"{found.example}: {found.detail}"]
         for found in result.blocked
     ]
     caption = "Pods that should have left their node, by what kept them"
-    return Table(caption, ["why", "pods", "rounds", "for example"], rows, [1, 2])
+    return ReportTable(caption, ["why", "pods", "rounds", "for example"], rows, [1, 2])
 
 
-def rounds_without_moves(result: Result) -> Table:
+def rounds_without_moves(result: Result) -> ReportTable:
     """Why rounds moved nothing."""
     rounds = result.rounds
     rows = [[rest.why, f"{rest.rounds:,}"] for rest in rounds.idle_reasons]
@@ -71,10 +71,10 @@ def rounds_without_moves(result: Result) -> Table:
         f"{counted(rounds.total, 'round')}, {rounds.with_moves:,} of them with moves; "
         "why the others had none"
     )
-    return Table(caption, ["why", "rounds"], rows, [1])
+    return ReportTable(caption, ["why", "rounds"], rows, [1])
 
 
-def timeline(result: Result) -> Table:
+def timeline(result: Result) -> ReportTable:
     """What happened to nodes and versions."""
     rows = [
         [clock_time(result, entry.seconds), entry.what]
@@ -82,7 +82,7 @@ def timeline(result: Result) -> Table:
     ]
     left_out = len(result.timeline) - len(rows)
     more = f", and {left_out:,} more that are not listed" if left_out else ""
-    return Table(f"Dashed lines in the plots{more}", ["time", "event"], rows)
+    return ReportTable(f"Dashed lines in the plots{more}", ["time", "event"], rows)
 
 
 def _numbers(counts: Iterable[int]) -> list[str]:
