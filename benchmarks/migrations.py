@@ -7,7 +7,7 @@ from collections import Counter
 from benchmarks.figures import Figure, report
 from rescheduler.controller.migration_controller import MigrationController
 from rescheduler.kube.api_server import Answer
-from rescheduler.kube.auth.authentication import Identity, fixed
+from rescheduler.kube.auth.authentication import ClientIdentity, fixed
 from rescheduler.kube.auth.certificates import Trust
 from rescheduler.kube.auth.credentials import Credentials
 from rescheduler.kube.client import Client, ClientSettings
@@ -88,7 +88,7 @@ async def all_finished(watches: MigrationWatches) -> None:
 
 
 async def measure(cluster: TestCluster, pods: list[JsonObject]) -> None:
-    bearer = fixed(Identity(f"Bearer {cluster.admin_token}"))
+    bearer = fixed(ClientIdentity(f"Bearer {cluster.admin_token}"))
     credentials = Credentials(cluster.server, bearer, Trust(cluster.ca_file), source="bench")
     settings = ClientSettings(requests_per_second=10_000, burst=10_000)
     options = MigrationOptions(

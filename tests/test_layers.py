@@ -1,6 +1,7 @@
 """Imports point one way, so that what decides stays apart from what acts."""
 
 import ast
+from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -228,6 +229,23 @@ def test_every_label_key_stands_in_one_place() -> None:
         for node in ast.walk(ast.parse(module.read_text())):
             if isinstance(node, ast.Constant) and node.value in keys:
                 pytest.fail(f"{module}:{node.lineno} spells out {node.value}")
+
+
+SAME_NAME_AS_KUBE_SCHEDULER = (
+    SOURCES / "planning" / "feasibility" / "plugins",
+    SOURCES / "simulation" / "cluster" / "scheduler" / "plugins",
+)
+"""Filter plugins and score plugins carry the names that kube-scheduler gives both of them."""
+
+
+def test_a_name_stands_for_one_class() -> None:
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for module in SOURCES.rglob("*.py"):
+        if module.parent not in SAME_NAME_AS_KUBE_SCHEDULER:
+            for node in ast.parse(module.read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places[node.name].append(dotted(module))
+    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rescheduler.kube.auth.authentication import Identity, fixed
+from rescheduler.kube.auth.authentication import ClientIdentity, fixed
 from rescheduler.kube.auth.certificates import Trust
 from rescheduler.kube.auth.credentials import Credentials
 from rescheduler.kube.backoff import Backoff
@@ -41,7 +41,7 @@ QUICK_WATCH = WatchSettings(page_size=10, backoff=QUICK)
 def credentials(server: str, token: str, ca_file: Path | str | None = None) -> Credentials:
     return Credentials(
         server,
-        fixed(Identity(f"Bearer {token}")),
+        fixed(ClientIdentity(f"Bearer {token}")),
         Trust(Path(ca_file) if ca_file else None),
         source="test",
     )

@@ -20,7 +20,7 @@ import msgspec
 from rescheduler.errors import Unavailable
 from rescheduler.kube import api_errors
 from rescheduler.kube.api_server import PAGE_SIZE, Answer, ListPage, Patch, object_path
-from rescheduler.kube.auth.authentication import Identity
+from rescheduler.kube.auth.authentication import ClientIdentity
 from rescheduler.kube.auth.credentials import Credentials
 from rescheduler.kube.backoff import Backoff, RateLimit
 from rescheduler.kube.request import Request
@@ -272,7 +272,7 @@ def decoded(raw: Iterable[msgspec.Raw], type: type[T], request: Request) -> Iter
         raise api_errors.from_body(request, error) from error
 
 
-def is_another(renewed: Identity, rejected: Identity) -> bool:
+def is_another(renewed: ClientIdentity, rejected: ClientIdentity) -> bool:
     """Whether it is worth trying again with the renewed identity."""
     return (renewed.authorization, renewed.certificate) != (
         rejected.authorization,

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 import aiohttp
 from aiohttp.client_middlewares import ClientHandlerType
 
-from rescheduler.kube.auth.authentication import Identity
+from rescheduler.kube.auth.authentication import ClientIdentity
 from rescheduler.kube.auth.certificates import ClientCertificate, load_certificate, ssl_context
 from rescheduler.kube.auth.credentials import Credentials
 from rescheduler.kube.request import Request
@@ -81,7 +81,7 @@ class Transport:
 
     @asynccontextmanager
     async def send(
-        self, request: Request, identity: Identity, timeout: aiohttp.ClientTimeout
+        self, request: Request, identity: ClientIdentity, timeout: aiohttp.ClientTimeout
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; the answer's head is there, its body can be read until the end."""
         headers = {"Content-Type": request.content_type} if request.body is not None else {}

@@ -43,7 +43,7 @@ class ContainerState(Part):
     waiting: ContainerWaiting | None = None
 
 
-class ContainerStatus(Part):
+class MovingContainerStatus(Part):
     """The status of one container."""
 
     name: str = ""
@@ -58,8 +58,8 @@ class MovingPodStatus(Part):
     reason: str = ""
     message: str = ""
     conditions: tuple[PodCondition, ...] = ()
-    container_statuses: tuple[ContainerStatus, ...] = ()
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[MovingContainerStatus, ...] = ()
+    init_container_statuses: tuple[MovingContainerStatus, ...] = ()
 
 
 class MovingPodSpec(Part):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rescheduler.errors import CredentialsError
-from rescheduler.kube.auth.authentication import Identity, basic
+from rescheduler.kube.auth.authentication import ClientIdentity, basic
 from rescheduler.kube.auth.certificates import ClientCertificate
 from rescheduler.kube.auth.loader import load_credentials
 from testcluster import TestCluster
@@ -323,7 +323,7 @@ def test_what_is_secret_does_not_appear_in_text_forms(cluster: TestCluster, tmp_
     config = kubeconfig(entry, {"token": SECRET})
     assert SECRET not in repr(load_credentials(write(tmp_path / "config", config)))
     certificate = ClientCertificate(SECRET.encode(), SECRET.encode())
-    assert SECRET not in repr(Identity(basic("joe", SECRET), certificate))
+    assert SECRET not in repr(ClientIdentity(basic("joe", SECRET), certificate))
 
 
 def test_what_is_secret_does_not_appear_in_tracebacks(cluster: TestCluster, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from rescheduler.errors import CredentialsError, Forbidden
-from rescheduler.kube.auth.authentication import Identity
+from rescheduler.kube.auth.authentication import ClientIdentity
 from rescheduler.kube.auth.loader import load_credentials
 from testcluster import TestCluster
 from tests.kube.auth.conftest import WriteConfig
@@ -86,7 +86,7 @@ async def test_the_kubeconfig_in_the_home_directory(
 async def test_no_secret_is_sent_without_tls(write_config: WriteConfig) -> None:
     config = write_config({"token": "secret"}, server="http://127.0.0.1:1")
     found = load_credentials(config)
-    assert await found.authentication.identity() == Identity()
+    assert await found.authentication.identity() == ClientIdentity()
 
 
 async def test_contexts_that_are_not_there(cluster: TestCluster, write_config: WriteConfig) -> None:

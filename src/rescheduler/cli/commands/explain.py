@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rescheduler.settings import Policy
 
 
-class Output(StrEnum):
+class ExplainOutput(StrEnum):
     """The formats of an explanation."""
 
     TABLE = "table"
@@ -50,7 +50,9 @@ def explain(
     ] = False,
     snapshot: SnapshotFiles = None,
     policy: PolicyFile = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
+    output: Annotated[
+        ExplainOutput, typer.Option("--output", "-o", help="Output format.")
+    ] = ExplainOutput.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -72,7 +74,7 @@ def explain(
 
 
 def show_one(
-    cluster: "Snapshot", policy: "Policy", pod: str, with_old_pod: bool, output: Output
+    cluster: "Snapshot", policy: "Policy", pod: str, with_old_pod: bool, output: ExplainOutput
 ) -> None:
     """Print the explanation of one pod."""
     import msgspec
@@ -80,7 +82,7 @@ def show_one(
     from rescheduler.planning.explanation import explain as explained
 
     explanation = explained(cluster, policy, pod_row(cluster, pod), beside_old_pod=with_old_pod)
-    if output is Output.JSON:
+    if output is ExplainOutput.JSON:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(explanation)).decode() + "\n")
         return
     from rescheduler.cli.views.explanation_view import show_explanation
@@ -88,14 +90,14 @@ def show_one(
     show_explanation(explanation, console())
 
 
-def show_all(cluster: "Snapshot", with_old_pod: bool, output: Output) -> None:
+def show_all(cluster: "Snapshot", with_old_pod: bool, output: ExplainOutput) -> None:
     """Print the nodes that accept each pod, a line per pod."""
     import msgspec
 
     from rescheduler.planning.explanation import acceptances
 
     found = acceptances(cluster, beside_old_pod=with_old_pod)
-    if output is Output.JSON:
+    if output is ExplainOutput.JSON:
         for acceptance in found:
             sys.stdout.write(msgspec.json.encode(acceptance).decode() + "\n")
         return

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rescheduler.planning.plan import Plan
 
 
-class Output(StrEnum):
+class PlanOutput(StrEnum):
     """The formats of a plan."""
 
     TABLE = "table"
@@ -33,7 +33,9 @@ class Output(StrEnum):
 def plan(
     snapshot: SnapshotFiles = None,
     policy: PolicyFile = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
+    output: Annotated[
+        PlanOutput, typer.Option("--output", "-o", help="Output format.")
+    ] = PlanOutput.TABLE,
     seed: Annotated[
         int,
         typer.Option(
@@ -65,14 +67,14 @@ def deadline(seconds: float) -> Callable[[], bool]:
     return lambda: time.monotonic() >= end
 
 
-def show(plan: "Plan", output: Output) -> None:
+def show(plan: "Plan", output: PlanOutput) -> None:
     """Print a plan on standard output."""
-    if output is Output.TABLE:
+    if output is PlanOutput.TABLE:
         from rescheduler.cli.views.plan_view import show_plan
 
         show_plan(plan, console())
     else:
-        sys.stdout.write(plan_as_json(plan) if output is Output.JSON else plan_as_yaml(plan))
+        sys.stdout.write(plan_as_json(plan) if output is PlanOutput.JSON else plan_as_yaml(plan))
 
 
 def plan_as_json(plan: "Plan") -> str:

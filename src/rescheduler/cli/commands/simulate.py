@@ -30,7 +30,7 @@ NONE = "none"
 DEFAULTS, EXAMPLE = "defaults", "example"
 
 
-class Output(StrEnum):
+class SimulateOutput(StrEnum):
     """The formats of the results."""
 
     TABLE = "table"
@@ -74,7 +74,9 @@ def simulate(
         str | None,
         typer.Option(metavar="FILE", help="Also write an HTML report with charts to this file."),
     ] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
+    output: Annotated[
+        SimulateOutput, typer.Option("--output", "-o", help="Output format.")
+    ] = SimulateOutput.TABLE,
     compare: Annotated[
         str | None,
         typer.Option(
@@ -266,10 +268,10 @@ def interruptions() -> Iterator[Callable[[], bool]]:
 
 
 def show(
-    results: Sequence["Result"], output: Output, is_comparison: bool, report: str | None
+    results: Sequence["Result"], output: SimulateOutput, is_comparison: bool, report: str | None
 ) -> None:
     """Print the results on standard output."""
-    if output is Output.JSON:
+    if output is SimulateOutput.JSON:
         from rescheduler.simulation.results.result import as_json
 
         sys.stdout.write(as_json(results, is_comparison))

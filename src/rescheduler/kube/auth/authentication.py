@@ -21,7 +21,7 @@ TOKEN_FILE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Identity:
+class ClientIdentity:
     """What proves who we are: the `Authorization` header, a client certificate, both or neither."""
 
     authorization: str = field(default="", repr=False)
@@ -33,22 +33,24 @@ class Authentication:
     """An identity that is loaded when it is needed and again when it is no longer good."""
 
     def __init__(
-        self, load: Callable[[], Awaitable[Identity]], clock: Callable[[], float] = time.monotonic
+        self,
+        load: Callable[[], Awaitable[ClientIdentity]],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._load = load
         self._clock = clock
         self._lock = asyncio.Lock()
-        self._identity: Identity | None = None
+        self._identity: ClientIdentity | None = None
         self._good_until = -math.inf
 
-    async def identity(self) -> Identity:
+    async def identity(self) -> ClientIdentity:
         """The identity to use now."""
         async with self._lock:
             if self._identity is None or self._clock() >= self._good_until:
                 return await self._renew()
             return self._identity
 
-    async def after_rejection(self, rejected: Identity) -> Identity:
+    async def after_rejection(self, rejected: ClientIdentity) -> ClientIdentity:
         """The identity to use after the server rejected one.
 
         Many calls may be rejected at once; the first renews it for all of them.
@@ -58,16 +60,16 @@ class Authentication:
                 return await self._renew()
             return self._identity
 
-    async def _renew(self) -> Identity:
+    async def _renew(self) -> ClientIdentity:
         self._identity = await self._load()
         self._good_until = self._clock() + self._identity.good_for_seconds
         return self._identity
 
 
-def fixed(identity: Identity) -> Authentication:
+def fixed(identity: ClientIdentity) -> Authentication:
     """An identity that never changes."""
 
-    async def load() -> Identity:
+    async def load() -> ClientIdentity:
         return identity
 
     return Authentication(load)
@@ -81,14 +83,14 @@ def token_file(
     `fallback` is a token to use while the file cannot be read.
     """
 
-    async def load() -> Identity:
+    async def load() -> ClientIdentity:
         try:
             token = read_token(path)
         except CredentialsError:
             if not fallback:
                 raise
             token = fallback
-        return Identity(bearer(token, f"token file {path}"), certificate, TOKEN_FILE_SECONDS)
+        return ClientIdentity(bearer(token, f"token file {path}"), certificate, TOKEN_FILE_SECONDS)
 
     return Authentication(load)
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import msgspec
 
 from rescheduler.errors import CredentialsError
-from rescheduler.kube.auth.authentication import Identity, bearer
+from rescheduler.kube.auth.authentication import ClientIdentity, bearer
 from rescheduler.kube.auth.certificates import ClientCertificate
 from rescheduler.kube.auth.clusters import authorities_of
 from rescheduler.kube.auth.kubeconfig import ChosenContext, Cluster, Entry, Exec, reason
@@ -43,7 +43,7 @@ SHOWN_CHARACTERS = 1000
 STDIN, STDERR = 0, 2
 
 
-class Status(msgspec.Struct, frozen=True, rename="camel"):
+class ExecCredentialStatus(msgspec.Struct, frozen=True, rename="camel"):
     """The credentials in a plugin's answer."""
 
     expiration_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
@@ -57,7 +57,7 @@ class ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
 
     kind: str = ""
     api_version: str = ""
-    status: Status | None = None
+    status: ExecCredentialStatus | None = None
 
 
 class ExecPlugin:
@@ -72,7 +72,7 @@ class ExecPlugin:
         self._command = str(chosen.user.resolved(config.command)) if is_path else config.command
         self._source = f"{chosen.source}: exec plugin {self._command!r}"
 
-    async def identity(self) -> Identity:
+    async def identity(self) -> ClientIdentity:
         """Run the plugin and read its answer."""
         return self._identity_in(self._status_in(await self._output()))
 
@@ -132,7 +132,7 @@ class ExecPlugin:
         variables = {variable.name: variable.value for variable in self._config.env}
         return {**os.environ, **variables, EXEC_INFO: msgspec.json.encode(info).decode()}
 
-    def _status_in(self, output: bytes) -> Status:
+    def _status_in(self, output: bytes) -> ExecCredentialStatus:
         """The credentials in what the plugin printed, if it has the form that we asked for."""
         try:
             answer = msgspec.json.decode(output, type=ExecCredential)
@@ -148,7 +148,7 @@ class ExecPlugin:
             raise self._error("expected a status in its answer")
         return answer.status
 
-    def _identity_in(self, status: Status) -> Identity:
+    def _identity_in(self, status: ExecCredentialStatus) -> ClientIdentity:
         token = (status.token or "").strip()
         certificate, key = status.client_certificate_data, status.client_key_data
         if not token and not certificate and not key:
@@ -157,7 +157,7 @@ class ExecPlugin:
             raise self._error("expected clientKeyData with the certificate in its answer")
         if key and not certificate:
             raise self._error("expected clientCertificateData with the key in its answer")
-        return Identity(
+        return ClientIdentity(
             bearer(token, f"{self._source}: token") if token else "",
             ClientCertificate(certificate.encode(), key.encode(), f"{self._source}: its answer")
             if certificate and key

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from rescheduler.kube.auth.authentication import (
     Authentication,
-    Identity,
+    ClientIdentity,
     basic,
     bearer,
     fixed,
@@ -39,13 +39,13 @@ def authentication_of(chosen: ChosenContext, server: str) -> Authentication:
         logger.info(
             "Left out the credentials on a connection without TLS", extra={"source": chosen.source}
         )
-        return fixed(Identity())
+        return fixed(ClientIdentity())
     if user.value.token_file:
         path = user.resolved(user.value.token_file)
         return token_file(path, certificate, fallback=user.value.token)
     if plugin is not None and not authorization and certificate is None:
         return Authentication(plugin.identity)
-    return fixed(Identity(authorization, certificate))
+    return fixed(ClientIdentity(authorization, certificate))
 
 
 def refuse_auth_provider(user: Entry[User]) -> None:

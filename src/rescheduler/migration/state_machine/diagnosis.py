@@ -3,7 +3,7 @@
 All functions return an empty string if nothing is wrong.
 """
 
-from rescheduler.migration.moving_pod import ContainerStatus, MovingPod
+from rescheduler.migration.moving_pod import MovingContainerStatus, MovingPod
 from rescheduler.migration.state_machine.observation import Observation
 from rescheduler.migration.workload_objects import ObservedWorkload
 
@@ -103,11 +103,11 @@ def workload_change(workload: ObservedWorkload) -> str:
     return ""
 
 
-def containers_of(pod: MovingPod) -> tuple[ContainerStatus, ...]:
+def containers_of(pod: MovingPod) -> tuple[MovingContainerStatus, ...]:
     """The status of all containers, init containers first."""
     return (*pod.status.init_container_statuses, *pod.status.container_statuses)
 
 
-def waiting_reason(container: ContainerStatus) -> str:
+def waiting_reason(container: MovingContainerStatus) -> str:
     """Why a container is waiting."""
     return container.state.waiting.reason if container.state.waiting is not None else ""
