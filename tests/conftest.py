@@ -21,7 +21,7 @@ from testcluster.builders import namespace as namespace_object
 from testcluster.client import ApiError
 from testcluster.waiting import wait_until
 from tests.interrupts import interruptible
-from tests.migration.support import Corner
+from tests.migration.support import Sandbox
 
 FreshCluster = Callable[..., TestCluster]
 Start = Callable[..., "subprocess.Popen[bytes]"]
@@ -197,14 +197,14 @@ def migratory(cluster: TestCluster) -> TestCluster:
 
 
 @pytest.fixture
-def corner(migratory: TestCluster) -> Iterator[Corner]:
+def sandbox(migratory: TestCluster) -> Iterator[Sandbox]:
     """A namespace and nodes of the test's own; all of it goes afterwards, without being awaited."""
     name = f"mig-{next(numbers)}"
     client = migratory.client
     client.create("/api/v1/namespaces", namespace_object(name))
     account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
     wait_until(lambda: client.exists(account), what="pods can be made")
-    made = Corner(migratory, name)
+    made = Sandbox(migratory, name)
     yield made
     client.delete(f"/api/v1/namespaces/{name}")
     for node in made.nodes:
@@ -215,13 +215,13 @@ def corner(migratory: TestCluster) -> Iterator[Corner]:
 
 
 @pytest.fixture
-def start(corner: Corner, tmp_path: Path) -> Iterator[Start]:
+def start(sandbox: Sandbox, tmp_path: Path) -> Iterator[Start]:
     """Start a command on the cluster; its output goes to a file, and it ends with the test."""
     started = []
 
     def start_command(*arguments: str | Path) -> "subprocess.Popen[bytes]":
         program = Path(sys.executable).with_name("rescheduler")
-        kubeconfig = f"--kubeconfig={corner.cluster.kubeconfig}"
+        kubeconfig = f"--kubeconfig={sandbox.cluster.kubeconfig}"
         with (tmp_path / "output").open("ab") as output:
             process = subprocess.Popen(
                 interruptible(program, *arguments, kubeconfig), stdout=output, stderr=output

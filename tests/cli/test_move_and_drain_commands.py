@@ -14,7 +14,7 @@ from testcluster.applying import apply
 from testcluster.builders import budget
 from testcluster.waiting import wait_until
 from tests.conftest import FreshCluster, Start
-from tests.migration.support import Corner, is_ready, node_of, other_node
+from tests.migration.support import Sandbox, is_ready, node_of, other_node
 
 MAINTENANCE = "scheduler.alpha.kubernetes.io/maintenance"
 POLICY = "reschedulingInterval: 1s\nenabledStrategies: [NodeMaintenance]\n"
@@ -27,64 +27,64 @@ def policy(tmp_path: Path) -> Path:
     return file
 
 
-def label(corner: Corner, node: str, value: str | None) -> None:
-    corner.outside.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {MAINTENANCE: value}}})
+def label(sandbox: Sandbox, node: str, value: str | None) -> None:
+    sandbox.outside.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {MAINTENANCE: value}}})
 
 
-def is_cordoned(corner: Corner, node: str) -> bool:
-    spec = corner.outside.get(f"/api/v1/nodes/{node}")["spec"]
+def is_cordoned(sandbox: Sandbox, node: str) -> bool:
+    spec = sandbox.outside.get(f"/api/v1/nodes/{node}")["spec"]
     return bool(spec.get("unschedulable"))
 
 
 def test_run_empties_a_node_under_maintenance_and_opens_it_again(
-    corner: Corner, start: Start, policy: Path, output: Callable[[], str]
+    sandbox: Sandbox, start: Start, policy: Path, output: Callable[[], str]
 ) -> None:
-    corner.add_nodes("a", "b")
-    pods = corner.deploy("web", 3)
+    sandbox.add_nodes("a", "b")
+    pods = sandbox.deploy("web", 3)
     busy = node_of(pods[0])
     process = start("run", "--policy", policy)
     wait_until(lambda: "Finished a round" in output(), what="it runs")
     assert "Nothing to move" in output()
-    label(corner, busy, "true")
-    wait_until(lambda: is_cordoned(corner, busy), what="the node is cordoned")
+    label(sandbox, busy, "true")
+    wait_until(lambda: is_cordoned(sandbox, busy), what="the node is cordoned")
     wait_until(
-        lambda: all(node_of(pod) != busy for pod in corner.pods("web")), what="the node is empty"
+        lambda: all(node_of(pod) != busy for pod in sandbox.pods("web")), what="the node is empty"
     )
-    corner.wait_ready("web", 3)
-    label(corner, busy, None)
-    wait_until(lambda: not is_cordoned(corner, busy), what="the node is open again")
+    sandbox.wait_ready("web", 3)
+    label(sandbox, busy, None)
+    wait_until(lambda: not is_cordoned(sandbox, busy), what="the node is open again")
     process.send_signal(signal.SIGTERM)
     assert process.wait(120) == 0
     assert "Stopped" in output()
 
 
 def test_run_leaves_a_node_cordoned_that_someone_else_cordoned(
-    corner: Corner, start: Start, policy: Path, output: Callable[[], str]
+    sandbox: Sandbox, start: Start, policy: Path, output: Callable[[], str]
 ) -> None:
-    mine, other = corner.add_nodes("mine", "other")
-    corner.outside.patch(f"/api/v1/nodes/{mine}", {"spec": {"unschedulable": True}})
-    label(corner, mine, "true")
-    label(corner, other, "true")
+    mine, other = sandbox.add_nodes("mine", "other")
+    sandbox.outside.patch(f"/api/v1/nodes/{mine}", {"spec": {"unschedulable": True}})
+    label(sandbox, mine, "true")
+    label(sandbox, other, "true")
     start("run", "--policy", policy)
-    wait_until(lambda: is_cordoned(corner, other), what="the other is cordoned")
-    label(corner, mine, None)
-    label(corner, other, None)
-    wait_until(lambda: not is_cordoned(corner, other), what="the other is open again")
-    assert is_cordoned(corner, mine)
+    wait_until(lambda: is_cordoned(sandbox, other), what="the other is cordoned")
+    label(sandbox, mine, None)
+    label(sandbox, other, None)
+    wait_until(lambda: not is_cordoned(sandbox, other), what="the other is open again")
+    assert is_cordoned(sandbox, mine)
 
 
 def test_a_dry_run_changes_nothing(
-    corner: Corner, start: Start, policy: Path, output: Callable[[], str]
+    sandbox: Sandbox, start: Start, policy: Path, output: Callable[[], str]
 ) -> None:
-    corner.add_nodes("a", "b")
-    (pod,) = corner.deploy("web", 1)
-    label(corner, node_of(pod), "true")
+    sandbox.add_nodes("a", "b")
+    (pod,) = sandbox.deploy("web", 1)
+    label(sandbox, node_of(pod), "true")
     start("run", "--dry-run", "--policy", policy)
     wait_until(lambda: "Would have requested a move" in output(), what="it has planned")
-    label(corner, node_of(pod), None)
-    assert not is_cordoned(corner, node_of(pod))
-    assert corner.all("migrations") == []
-    assert corner.pods("web")[0]["metadata"]["uid"] == pod["metadata"]["uid"]
+    label(sandbox, node_of(pod), None)
+    assert not is_cordoned(sandbox, node_of(pod))
+    assert sandbox.all("migrations") == []
+    assert sandbox.pods("web")[0]["metadata"]["uid"] == pod["metadata"]["uid"]
 
 
 def test_a_changed_policy_is_reloaded_and_an_invalid_one_rejected(
@@ -103,15 +103,15 @@ def test_a_changed_policy_is_reloaded_and_an_invalid_one_rejected(
 
 
 def test_move_here_moves_one_pod_and_shows_how_it_ended(
-    corner: Corner, start: Start, output: Callable[[], str]
+    sandbox: Sandbox, start: Start, output: Callable[[], str]
 ) -> None:
-    corner.add_nodes("a", "b")
-    (pod,) = corner.deploy("web", 1)
-    target = other_node(corner, pod)
-    key = f"{corner.namespace}/{pod['metadata']['name']}"
+    sandbox.add_nodes("a", "b")
+    (pod,) = sandbox.deploy("web", 1)
+    target = other_node(sandbox, pod)
+    key = f"{sandbox.namespace}/{pod['metadata']['name']}"
     assert start("move", key, "--to", target, "--here").wait(120) == 0
     assert "Completed" in output()
-    (new,) = corner.pods("web")
+    (new,) = sandbox.pods("web")
     assert node_of(new) == target
 
 
@@ -119,12 +119,12 @@ def test_move_here_moves_one_pod_and_shows_how_it_ended(
     ("to", "expected"), [("nowhere", "there is no such node"), ("", "already runs on this node")]
 )
 def test_move_rejects_a_target_with_a_reason(
-    corner: Corner, capfd: pytest.CaptureFixture[str], to: str, expected: str
+    sandbox: Sandbox, capfd: pytest.CaptureFixture[str], to: str, expected: str
 ) -> None:
-    corner.add_nodes("a")
-    (pod,) = corner.deploy("web", 1)
-    key = f"{corner.namespace}/{pod['metadata']['name']}"
-    config = f"--kubeconfig={corner.cluster.kubeconfig}"
+    sandbox.add_nodes("a")
+    (pod,) = sandbox.deploy("web", 1)
+    key = f"{sandbox.namespace}/{pod['metadata']['name']}"
+    config = f"--kubeconfig={sandbox.cluster.kubeconfig}"
     assert run("rescheduler", ["move", key, "--to", to or node_of(pod), config]) == 2
     error = capfd.readouterr().err
     assert expected in error
@@ -132,64 +132,64 @@ def test_move_rejects_a_target_with_a_reason(
 
 
 def test_drain_empties_a_node_whose_budgets_allow_no_eviction(
-    corner: Corner, start: Start, output: Callable[[], str]
+    sandbox: Sandbox, start: Start, output: Callable[[], str]
 ) -> None:
-    (first,) = corner.add_nodes("a")
-    corner.deploy("web", 3)
-    apply(corner.cluster, budget(f"{corner.namespace}/web", min_available=3))
-    corner.add_nodes("b", "c")
+    (first,) = sandbox.add_nodes("a")
+    sandbox.deploy("web", 3)
+    apply(sandbox.cluster, budget(f"{sandbox.namespace}/web", min_available=3))
+    sandbox.add_nodes("b", "c")
     assert start("drain", first, "--here").wait(120) == 0, output()
     assert f"node {first} is empty" in output()
-    assert not [pod for pod in corner.pods() if node_of(pod) == first]
-    assert sum(map(is_ready, corner.pods("web"))) == 3
+    assert not [pod for pod in sandbox.pods() if node_of(pod) == first]
+    assert sum(map(is_ready, sandbox.pods("web"))) == 3
 
 
 def test_drain_lists_the_pods_that_stay_and_why(
-    corner: Corner, start: Start, output: Callable[[], str]
+    sandbox: Sandbox, start: Start, output: Callable[[], str]
 ) -> None:
-    (first,) = corner.add_nodes("a")
-    corner.deploy("web", 1)
-    corner.deploy("pinned", 1, {"nodeSelector": {"kubernetes.io/hostname": first}})
-    corner.add_nodes("b")
+    (first,) = sandbox.add_nodes("a")
+    sandbox.deploy("web", 1)
+    sandbox.deploy("pinned", 1, {"nodeSelector": {"kubernetes.io/hostname": first}})
+    sandbox.add_nodes("b")
     assert start("drain", first, "--here").wait(120) == 1
-    assert f"pod {corner.namespace}/pinned" in output()
-    assert [pod["metadata"]["labels"]["app"] for pod in corner.pods() if node_of(pod) == first] == [
-        "pinned"
-    ]
+    assert f"pod {sandbox.namespace}/pinned" in output()
+    assert [
+        pod["metadata"]["labels"]["app"] for pod in sandbox.pods() if node_of(pod) == first
+    ] == ["pinned"]
 
 
 @pytest.mark.parametrize("cancels", [True, False])
 def test_ctrl_c_leaves_migrations_running_or_cancels_them(
-    corner: Corner, start: Start, output: Callable[[], str], cancels: bool
+    sandbox: Sandbox, start: Start, output: Callable[[], str], cancels: bool
 ) -> None:
-    corner.add_nodes("a")
-    (pod,) = corner.deploy("web", 1)
-    (target,) = corner.add_nodes("b")
-    key = f"{corner.namespace}/{pod['metadata']['name']}"
+    sandbox.add_nodes("a")
+    (pod,) = sandbox.deploy("web", 1)
+    (target,) = sandbox.add_nodes("b")
+    key = f"{sandbox.namespace}/{pod['metadata']['name']}"
     more = ["--cancel-on-interrupt"] if cancels else []
     process = start("move", key, "--to", target, "--wait", *more)
     wait_until(lambda: "waiting to be started" in output(), what="it follows the migration")
     process.send_signal(signal.SIGINT)
     assert process.wait(120) in (1, 130)
     assert "Traceback" not in output()
-    assert bool(corner.all("migrations")) is not cancels
+    assert bool(sandbox.all("migrations")) is not cancels
     assert ("Cancelled 1 migration" if cancels else "The migrations keep running") in output()
 
 
 def test_ctrl_c_undoes_a_migration_that_runs_here(
-    corner: Corner, start: Start, output: Callable[[], str]
+    sandbox: Sandbox, start: Start, output: Callable[[], str]
 ) -> None:
-    corner.add_nodes("a")
-    (pod,) = corner.deploy("web", 1)
-    (target,) = corner.add_nodes("b", managed=False)
-    key = f"{corner.namespace}/{pod['metadata']['name']}"
+    sandbox.add_nodes("a")
+    (pod,) = sandbox.deploy("web", 1)
+    (target,) = sandbox.add_nodes("b", managed=False)
+    key = f"{sandbox.namespace}/{pod['metadata']['name']}"
     process = start("move", key, "--to", target, "--here", "--cancel-on-interrupt")
-    wait_until(lambda: len(corner.pods("web")) == 2, what="the new pod is there")
+    wait_until(lambda: len(sandbox.pods("web")) == 2, what="the new pod is there")
     process.send_signal(signal.SIGINT)
     assert process.wait(120) in (1, 130)
-    assert corner.all("migrations") == []
-    assert corner.leftovers() == []
-    assert is_ready(corner.outside.get(corner.path("pods", pod["metadata"]["name"])))
+    assert sandbox.all("migrations") == []
+    assert sandbox.leftovers() == []
+    assert is_ready(sandbox.outside.get(sandbox.path("pods", pod["metadata"]["name"])))
 
 
 def test_a_missing_crd_is_reported_with_the_command_that_installs_it(
@@ -205,14 +205,14 @@ def test_a_missing_crd_is_reported_with_the_command_that_installs_it(
 
 
 def test_run_can_be_stopped_while_the_server_does_not_answer(
-    corner: Corner, tmp_path: Path
+    sandbox: Sandbox, tmp_path: Path
 ) -> None:
     """The server accepts connections, but never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"https://127.0.0.1:{silent.getsockname()[1]}"
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(
-            corner.cluster.kubeconfig.read_text().replace(corner.cluster.server, address)
+            sandbox.cluster.kubeconfig.read_text().replace(sandbox.cluster.server, address)
         )
         log = tmp_path / "log"
         with log.open("wb") as output:

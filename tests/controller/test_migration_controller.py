@@ -11,7 +11,7 @@ from tests.migration.support import (
     ID,
     QUICK_OPTIONS,
     STATUS,
-    Corner,
+    Sandbox,
     controller_on,
     is_ready,
     node_of,
@@ -21,24 +21,24 @@ from tests.migration.support import (
 ONE_AT_A_TIME = msgspec.structs.replace(QUICK_OPTIONS, max_in_flight=1)
 
 
-async def test_pending_migrations_do_not_block_each_other(corner: Corner) -> None:
+async def test_pending_migrations_do_not_block_each_other(sandbox: Sandbox) -> None:
     """Only one may be in flight, and the first two in the queue cannot start."""
-    corner.add_nodes("a")
-    pods = corner.deploy("web", 3)
-    (target,) = corner.add_nodes("b")
-    corner.migrate(pods[0], target, "first-is-paused", paused=True)
-    corner.migrate(pods[1], f"{corner.namespace}-nowhere", "second-has-no-target")
-    async with controller_on(corner.cluster, ONE_AT_A_TIME):
-        name = corner.migrate(pods[2], target, "third")
-        (status,) = await corner.finished(name)
+    sandbox.add_nodes("a")
+    pods = sandbox.deploy("web", 3)
+    (target,) = sandbox.add_nodes("b")
+    sandbox.migrate(pods[0], target, "first-is-paused", paused=True)
+    sandbox.migrate(pods[1], f"{sandbox.namespace}-nowhere", "second-has-no-target")
+    async with controller_on(sandbox.cluster, ONE_AT_A_TIME):
+        name = sandbox.migrate(pods[2], target, "third")
+        (status,) = await sandbox.finished(name)
     assert status["outcome"] == "Landed"
-    assert corner.status("first-is-paused")["phase"] == "Pending"
+    assert sandbox.status("first-is-paused")["phase"] == "Pending"
 
 
-async def test_no_more_are_in_flight_than_allowed(corner: Corner) -> None:
-    corner.add_nodes("a")
-    pods = corner.deploy("web", 6)
-    (target,) = corner.add_nodes("b")
+async def test_no_more_are_in_flight_than_allowed(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a")
+    pods = sandbox.deploy("web", 6)
+    (target,) = sandbox.add_nodes("b")
     options = msgspec.structs.replace(
         QUICK_OPTIONS, max_in_flight=2, max_per_workload=Limit("100%")
     )
@@ -53,139 +53,145 @@ async def test_no_more_are_in_flight_than_allowed(corner: Corner) -> None:
             in_flight.discard(key)
         most = max(most, len(in_flight))
 
-    async with controller_on(corner.cluster, options, reached=count):
-        names = [corner.migrate(pod, target) for pod in pods]
-        statuses = await corner.finished(*names)
+    async with controller_on(sandbox.cluster, options, reached=count):
+        names = [sandbox.migrate(pod, target) for pod in pods]
+        statuses = await sandbox.finished(*names)
     assert {status["outcome"] for status in statuses} == {"Landed"}
     assert most == 2
 
 
-async def test_a_deleted_migration_leaves_every_queue(corner: Corner) -> None:
+async def test_a_deleted_migration_leaves_every_queue(sandbox: Sandbox) -> None:
     """The one in flight is deleted, and so is one that waits: the slot is free for the third."""
-    corner.add_nodes("a")
-    pods = corner.deploy("web", 3)
-    (stuck,) = corner.add_nodes("stuck", managed=False)
-    (target,) = corner.add_nodes("b")
-    async with controller_on(corner.cluster, ONE_AT_A_TIME) as controller:
-        first = corner.migrate(pods[0], stuck, "a-first")
-        await corner.until(lambda: corner.status(first).get("newPod"), "the first is in flight")
-        second = corner.migrate(pods[1], target, "b-second")
-        third = corner.migrate(pods[2], target, "c-third")
-        corner.outside.delete(corner.path("migrations", second))
-        corner.outside.delete(corner.path("migrations", first))
-        (status,) = await corner.finished(third)
-        await corner.until(lambda: not corner.leftovers(), "the first was rolled back")
-        await corner.until(lambda: controller.in_flight == 0, "nothing is in flight")
+    sandbox.add_nodes("a")
+    pods = sandbox.deploy("web", 3)
+    (stuck,) = sandbox.add_nodes("stuck", managed=False)
+    (target,) = sandbox.add_nodes("b")
+    async with controller_on(sandbox.cluster, ONE_AT_A_TIME) as controller:
+        first = sandbox.migrate(pods[0], stuck, "a-first")
+        await sandbox.until(lambda: sandbox.status(first).get("newPod"), "the first is in flight")
+        second = sandbox.migrate(pods[1], target, "b-second")
+        third = sandbox.migrate(pods[2], target, "c-third")
+        sandbox.outside.delete(sandbox.path("migrations", second))
+        sandbox.outside.delete(sandbox.path("migrations", first))
+        (status,) = await sandbox.finished(third)
+        await sandbox.until(lambda: not sandbox.leftovers(), "the first was rolled back")
+        await sandbox.until(lambda: controller.in_flight == 0, "nothing is in flight")
     assert status["outcome"] == "Landed"
-    kept = {pod["metadata"]["name"] for pod in corner.pods("web")}
+    kept = {pod["metadata"]["name"] for pod in sandbox.pods("web")}
     assert {pods[0]["metadata"]["name"], pods[1]["metadata"]["name"]} <= kept
 
 
-async def test_a_restart_continues_migrations_in_flight(corner: Corner) -> None:
-    corner.add_nodes("a")
-    (old,) = corner.deploy("web", 1)
-    (target,) = corner.add_nodes("b", managed=False)
-    async with controller_on(corner.cluster):
-        name = corner.migrate(old, target)
-        await corner.until(lambda: corner.status(name).get("newPod"), "it is in flight")
-    new = corner.status(name)["newPod"]
+async def test_a_restart_continues_migrations_in_flight(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a")
+    (old,) = sandbox.deploy("web", 1)
+    (target,) = sandbox.add_nodes("b", managed=False)
+    async with controller_on(sandbox.cluster):
+        name = sandbox.migrate(old, target)
+        await sandbox.until(lambda: sandbox.status(name).get("newPod"), "it is in flight")
+    new = sandbox.status(name)["newPod"]
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    await corner.until(lambda: node_of(corner.pod(new) or {"spec": {}}) == target, "it is bound")
+    await sandbox.until(lambda: node_of(sandbox.pod(new) or {"spec": {}}) == target, "it is bound")
     status = {"phase": "Running", "conditions": [ready]}
-    corner.outside.patch(corner.path("pods", new) + "/status", {"status": status})
-    async with controller_on(corner.cluster):
-        (ended,) = await corner.finished(name)
+    sandbox.outside.patch(sandbox.path("pods", new) + "/status", {"status": status})
+    async with controller_on(sandbox.cluster):
+        (ended,) = await sandbox.finished(name)
     assert (ended["outcome"], ended["newPod"], ended["attempts"]) == ("Landed", new, 1)
 
 
 async def test_leftovers_of_any_age_are_cleaned_up_and_nothing_else_is_changed(
-    corner: Corner,
+    sandbox: Sandbox,
 ) -> None:
-    corner.add_nodes("a")
-    pods = corner.deploy("web", 2)
+    sandbox.add_nodes("a")
+    pods = sandbox.deploy("web", 2)
     leftover, users = pods
-    annotate(corner, leftover, {COST: "-2147483647", "rescheduler.dev/previous-deletion-cost": "3"})
-    label(corner, leftover, {ID: "long-gone", STATUS: "in-progress"})
-    annotate(corner, users, {COST: "-2147483647"})
-    orphan = unadopted(corner, pods[0])
-    apply(corner.cluster, orphan)
-    temporary = budget(f"{corner.namespace}/temporary", max_unavailable=1, selector={"app": "x"})
+    annotate(
+        sandbox, leftover, {COST: "-2147483647", "rescheduler.dev/previous-deletion-cost": "3"}
+    )
+    label(sandbox, leftover, {ID: "long-gone", STATUS: "in-progress"})
+    annotate(sandbox, users, {COST: "-2147483647"})
+    orphan = unadopted(sandbox, pods[0])
+    apply(sandbox.cluster, orphan)
+    temporary = budget(f"{sandbox.namespace}/temporary", max_unavailable=1, selector={"app": "x"})
     temporary["metadata"]["labels"] = {ID: "long-gone"}
-    apply(corner.cluster, temporary, budget(f"{corner.namespace}/users", max_unavailable=1))
-    async with controller_on(corner.cluster):
-        await corner.until(lambda: len(corner.all("poddisruptionbudgets")) == 1, "one budget left")
-        await corner.until(lambda: corner.pod("web-orphan") is None, "the orphan is deleted")
-        await corner.until(lambda: cost_of(corner, leftover) == "3", "the cost is restored")
-    assert cost_of(corner, users) == "-2147483647"
-    assert ID not in (corner.pod(leftover["metadata"]["name"]) or {})["metadata"]["labels"]
-    assert corner.all("poddisruptionbudgets")[0]["metadata"]["name"] == "users"
-    assert sum(map(is_ready, corner.pods("web"))) == 2
+    apply(sandbox.cluster, temporary, budget(f"{sandbox.namespace}/users", max_unavailable=1))
+    async with controller_on(sandbox.cluster):
+        await sandbox.until(
+            lambda: len(sandbox.all("poddisruptionbudgets")) == 1, "one budget left"
+        )
+        await sandbox.until(lambda: sandbox.pod("web-orphan") is None, "the orphan is deleted")
+        await sandbox.until(lambda: cost_of(sandbox, leftover) == "3", "the cost is restored")
+    assert cost_of(sandbox, users) == "-2147483647"
+    assert ID not in (sandbox.pod(leftover["metadata"]["name"]) or {})["metadata"]["labels"]
+    assert sandbox.all("poddisruptionbudgets")[0]["metadata"]["name"] == "users"
+    assert sum(map(is_ready, sandbox.pods("web"))) == 2
 
 
-def cost_of(corner: Corner, pod: JsonObject) -> str | None:
-    found = corner.pod(pod["metadata"]["name"])
+def cost_of(sandbox: Sandbox, pod: JsonObject) -> str | None:
+    found = sandbox.pod(pod["metadata"]["name"])
     assert found is not None
     cost: str | None = found["metadata"].get("annotations", {}).get(COST)
     return cost
 
 
-def annotate(corner: Corner, pod: JsonObject, notes: dict[str, str]) -> None:
-    path = corner.path("pods", pod["metadata"]["name"])
-    corner.outside.patch(path, {"metadata": {"annotations": notes}})
+def annotate(sandbox: Sandbox, pod: JsonObject, notes: dict[str, str]) -> None:
+    path = sandbox.path("pods", pod["metadata"]["name"])
+    sandbox.outside.patch(path, {"metadata": {"annotations": notes}})
 
 
-def label(corner: Corner, pod: JsonObject, labels: dict[str, str]) -> None:
-    path = corner.path("pods", pod["metadata"]["name"])
-    corner.outside.patch(path, {"metadata": {"labels": labels}})
+def label(sandbox: Sandbox, pod: JsonObject, labels: dict[str, str]) -> None:
+    path = sandbox.path("pods", pod["metadata"]["name"])
+    sandbox.outside.patch(path, {"metadata": {"labels": labels}})
 
 
-def unadopted(corner: Corner, like: JsonObject) -> JsonObject:
+def unadopted(sandbox: Sandbox, like: JsonObject) -> JsonObject:
     """A new pod whose migration no longer exists."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": "web-orphan",
-            "namespace": corner.namespace,
+            "namespace": sandbox.namespace,
             "labels": {"app": "web", ID: "long-gone", STATUS: "in-progress"},
             "annotations": {
                 "rescheduler.dev/migration": "long-gone",
                 "scheduler.alpha.kubernetes.io/original-pod": like["metadata"]["uid"],
             },
         },
-        "spec": {"containers": [{"name": "app", "image": "x"}], **corner.here()},
+        "spec": {"containers": [{"name": "app", "image": "x"}], **sandbox.here()},
     }
 
 
-async def test_finished_migrations_are_deleted_after_their_time(corner: Corner) -> None:
-    corner.add_nodes("a", "b")
-    (old,) = corner.deploy("web", 1)
-    async with controller_on(corner.cluster):
-        name = corner.migrate(old, other_node(corner, old), ttlSecondsAfterFinished=1)
-        await corner.until(lambda: corner.get("migrations", name) is None, "it is deleted")
-    (left,) = corner.pods("web")
+async def test_finished_migrations_are_deleted_after_their_time(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a", "b")
+    (old,) = sandbox.deploy("web", 1)
+    async with controller_on(sandbox.cluster):
+        name = sandbox.migrate(old, other_node(sandbox, old), ttlSecondsAfterFinished=1)
+        await sandbox.until(lambda: sandbox.get("migrations", name) is None, "it is deleted")
+    (left,) = sandbox.pods("web")
     assert left["metadata"]["uid"] != old["metadata"]["uid"]
 
 
-async def test_two_migrations_of_one_pod_move_it_once(corner: Corner) -> None:
-    corner.add_nodes("a")
-    (old,) = corner.deploy("web", 1)
-    targets = corner.add_nodes("b", "c")
-    async with controller_on(corner.cluster):
-        names = [corner.migrate(old, target, f"to-{target}") for target in targets]
-        statuses = await corner.finished(*names)
+async def test_two_migrations_of_one_pod_move_it_once(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a")
+    (old,) = sandbox.deploy("web", 1)
+    targets = sandbox.add_nodes("b", "c")
+    async with controller_on(sandbox.cluster):
+        names = [sandbox.migrate(old, target, f"to-{target}") for target in targets]
+        statuses = await sandbox.finished(*names)
     assert sorted(status["phase"] for status in statuses) == ["Cancelled", "Completed"], statuses
-    assert len(corner.pods("web")) == 1
-    assert corner.leftovers() == []
+    assert len(sandbox.pods("web")) == 1
+    assert sandbox.leftovers() == []
 
 
-async def test_a_stopped_controller_ends_and_leaves_migrations_to_the_next(corner: Corner) -> None:
-    corner.add_nodes("a")
-    (old,) = corner.deploy("web", 1)
-    (target,) = corner.add_nodes("b", managed=False)
-    async with controller_on(corner.cluster) as controller:
-        name = corner.migrate(old, target)
-        await corner.until(lambda: corner.status(name).get("newPod"), "it is in flight")
+async def test_a_stopped_controller_ends_and_leaves_migrations_to_the_next(
+    sandbox: Sandbox,
+) -> None:
+    sandbox.add_nodes("a")
+    (old,) = sandbox.deploy("web", 1)
+    (target,) = sandbox.add_nodes("b", managed=False)
+    async with controller_on(sandbox.cluster) as controller:
+        name = sandbox.migrate(old, target)
+        await sandbox.until(lambda: sandbox.status(name).get("newPod"), "it is in flight")
         controller.stop()
-        await corner.until(lambda: not controller.is_running, "it has ended")
-    assert corner.status(name)["phase"] == "InProgress"
+        await sandbox.until(lambda: not controller.is_running, "it has ended")
+    assert sandbox.status(name)["phase"] == "InProgress"

@@ -8,13 +8,13 @@ from testcluster.applying import apply
 from testcluster.builders import node, pod
 from tests.extender.extender_requests import tables_of
 from tests.kube.support import QUICK_WATCH
-from tests.migration.support import Corner, client_for
+from tests.migration.support import Sandbox, client_for
 
 
-async def test_a_binding_that_overloads_a_node_triggers_a_round(corner: Corner) -> None:
-    (name,) = corner.add_nodes("a", cpu="4")
+async def test_a_binding_that_overloads_a_node_triggers_a_round(sandbox: Sandbox) -> None:
+    (name,) = sandbox.add_nodes("a", cpu="4")
     calls: list[set[str]] = []
-    async with client_for(corner.cluster) as client:
+    async with client_for(sandbox.cluster) as client:
         tables, policy = ClusterTables(), Policy()
         store = LiveStore(client, tables, settings=QUICK_WATCH)
         store.start()
@@ -23,10 +23,10 @@ async def test_a_binding_that_overloads_a_node_triggers_a_round(corner: Corner) 
             tables, lambda: policy, lambda: calls.append(overloaded_nodes([name], tables, policy))
         )
         trigger.watch(store)
-        apply(corner.cluster, pod(f"{corner.namespace}/small", on=name, cpu="1"))
-        await corner.until(lambda: f"{corner.namespace}/small" in tables.pods, "it is seen")
-        apply(corner.cluster, pod(f"{corner.namespace}/big", on=name, cpu="2500m"))
-        await corner.until(lambda: any(name in nodes for nodes in calls), "a round is triggered")
+        apply(sandbox.cluster, pod(f"{sandbox.namespace}/small", on=name, cpu="1"))
+        await sandbox.until(lambda: f"{sandbox.namespace}/small" in tables.pods, "it is seen")
+        apply(sandbox.cluster, pod(f"{sandbox.namespace}/big", on=name, cpu="2500m"))
+        await sandbox.until(lambda: any(name in nodes for nodes in calls), "a round is triggered")
         await store.stop()
 
 

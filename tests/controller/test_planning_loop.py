@@ -16,7 +16,7 @@ from rescheduler.planning.plan import Move
 from rescheduler.settings import Policy, StrategyName
 from testcluster.client import JsonObject
 from tests.kube.support import QUICK_WATCH
-from tests.migration.support import Corner, client_for, node_of
+from tests.migration.support import Sandbox, client_for, node_of
 
 MAINTENANCE = "scheduler.alpha.kubernetes.io/maintenance"
 POLICY = Policy(enabled_strategies=(StrategyName.NODE_MAINTENANCE,), max_reschedule_pods=100)
@@ -33,8 +33,8 @@ class FastClock(WallClock):
 
 
 @asynccontextmanager
-async def planning_loop_on(corner: Corner, minutes_later: int = 0) -> AsyncIterator[PlanningLoop]:
-    async with client_for(corner.cluster) as client:
+async def planning_loop_on(sandbox: Sandbox, minutes_later: int = 0) -> AsyncIterator[PlanningLoop]:
+    async with client_for(sandbox.cluster) as client:
         tables = ClusterTables()
         store = LiveStore(client, tables, settings=QUICK_WATCH)
         watches = MigrationWatches(client, store, tables, QUICK_WATCH)
@@ -49,45 +49,45 @@ async def planning_loop_on(corner: Corner, minutes_later: int = 0) -> AsyncItera
         await store.stop()
 
 
-def under_maintenance(corner: Corner) -> tuple[JsonObject, str]:
+def under_maintenance(sandbox: Sandbox) -> tuple[JsonObject, str]:
     """A pod that has to leave its node, and the only node it can go to."""
-    corner.add_nodes("a")
-    (pod,) = corner.deploy("web", 1)
-    (target,) = corner.add_nodes("b")
-    set_maintenance(corner, node_of(pod), "true")
+    sandbox.add_nodes("a")
+    (pod,) = sandbox.deploy("web", 1)
+    (target,) = sandbox.add_nodes("b")
+    set_maintenance(sandbox, node_of(pod), "true")
     return pod, target
 
 
-def set_maintenance(corner: Corner, node: str, value: str | None) -> None:
-    corner.outside.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {MAINTENANCE: value}}})
+def set_maintenance(sandbox: Sandbox, node: str, value: str | None) -> None:
+    sandbox.outside.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {MAINTENANCE: value}}})
 
 
-def requested_moves(corner: Corner) -> list[tuple[str, str]]:
+def requested_moves(sandbox: Sandbox) -> list[tuple[str, str]]:
     return [
         (migration["spec"]["pod"]["name"], migration["spec"]["targetNode"])
-        for migration in corner.all("migrations")
+        for migration in sandbox.all("migrations")
         if not migration["status"].get("outcome")
     ]
 
 
-async def test_a_round_requests_a_move_once(corner: Corner) -> None:
-    pod, target = under_maintenance(corner)
-    async with planning_loop_on(corner) as loop:
+async def test_a_round_requests_a_move_once(sandbox: Sandbox) -> None:
+    pod, target = under_maintenance(sandbox)
+    async with planning_loop_on(sandbox) as loop:
         await loop.run_round()
         again = await loop.run_round()
-        await corner.until(lambda: requested_moves(corner))
+        await sandbox.until(lambda: requested_moves(sandbox))
         third = await loop.run_round()
-    set_maintenance(corner, node_of(pod), None)
-    assert requested_moves(corner) == [(pod["metadata"]["name"], target)]
+    set_maintenance(sandbox, node_of(pod), None)
+    assert requested_moves(sandbox) == [(pod["metadata"]["name"], target)]
     assert again is not None
     assert third is not None
-    mine = [move.pod for move in third.requested if move.pod.startswith(corner.namespace)]
+    mine = [move.pod for move in third.requested if move.pod.startswith(sandbox.namespace)]
     assert mine == []
 
 
-async def test_a_move_that_came_back_is_not_requested_again_at_once(corner: Corner) -> None:
-    pod, target = under_maintenance(corner)
-    name = corner.migrate(pod, target, "earlier")
+async def test_a_move_that_came_back_is_not_requested_again_at_once(sandbox: Sandbox) -> None:
+    pod, target = under_maintenance(sandbox)
+    name = sandbox.migrate(pod, target, "earlier")
     owner = pod["metadata"]["ownerReferences"][0]
     workload = {"kind": owner["kind"], "name": owner["name"], "uid": owner["uid"]}
     ended = {
@@ -96,28 +96,28 @@ async def test_a_move_that_came_back_is_not_requested_again_at_once(corner: Corn
         "finishedAt": WALL_CLOCK.now().isoformat(),
         "workload": workload,
     }
-    corner.outside.patch(corner.path("migrations", name) + "/status", {"status": ended})
-    key = f"{corner.namespace}/{pod['metadata']['name']}"
-    async with planning_loop_on(corner) as loop:
+    sandbox.outside.patch(sandbox.path("migrations", name) + "/status", {"status": ended})
+    key = f"{sandbox.namespace}/{pod['metadata']['name']}"
+    async with planning_loop_on(sandbox) as loop:
         finished = await loop.run_round()
     assert finished is not None
     assert {blocked.pod: blocked.blocker for blocked in finished.plan.blocked}[
         key
     ] == "RecentlyMoved"
-    assert requested_moves(corner) == []
-    async with planning_loop_on(corner, minutes_later=11) as loop:
+    assert requested_moves(sandbox) == []
+    async with planning_loop_on(sandbox, minutes_later=11) as loop:
         await loop.run_round()
-        await corner.until(lambda: requested_moves(corner), "later it is tried again")
-    set_maintenance(corner, node_of(pod), None)
+        await sandbox.until(lambda: requested_moves(sandbox), "later it is tried again")
+    set_maintenance(sandbox, node_of(pod), None)
 
 
-async def test_a_planned_migration_that_never_started_is_deleted(corner: Corner) -> None:
+async def test_a_planned_migration_that_never_started_is_deleted(sandbox: Sandbox) -> None:
     pod = {"metadata": {"name": "web-1", "uid": "1"}}
-    corner.migrate(pod, "a", "planned", strategy="LoadBalancing")
-    corner.migrate(pod, "a", "requested-by-a-person")
-    async with planning_loop_on(corner, minutes_later=10) as loop:
+    sandbox.migrate(pod, "a", "planned", strategy="LoadBalancing")
+    sandbox.migrate(pod, "a", "requested-by-a-person")
+    async with planning_loop_on(sandbox, minutes_later=10) as loop:
         await loop.run_round()
-    assert [found["metadata"]["name"] for found in corner.all("migrations")] == [
+    assert [found["metadata"]["name"] for found in sandbox.all("migrations")] == [
         "requested-by-a-person"
     ]
 

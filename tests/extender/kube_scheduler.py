@@ -10,7 +10,7 @@ from testcluster.builders import pod
 from testcluster.client import JsonObject
 from testcluster.processes import Component
 from testcluster.waiting import wait_until
-from tests.migration.support import TEST_LABEL, Corner, node_of
+from tests.migration.support import TEST_LABEL, Sandbox, node_of
 
 OURS = "rescheduler-scheduler"
 
@@ -18,24 +18,24 @@ OURS = "rescheduler-scheduler"
 class Pods:
     """Pods in a test's namespace that one scheduler is to schedule."""
 
-    def __init__(self, corner: Corner, scheduler: str = OURS, group: str = "") -> None:
-        self.corner = corner
+    def __init__(self, sandbox: Sandbox, scheduler: str = OURS, group: str = "") -> None:
+        self.sandbox = sandbox
         self.scheduler = scheduler
-        self.selector = {TEST_LABEL: corner.namespace, **({"group": group} if group else {})}
+        self.selector = {TEST_LABEL: sandbox.namespace, **({"group": group} if group else {})}
 
     def create(self, name: str, **options: Any) -> None:
         """A pod that is not scheduled yet."""
         pending = pod(
-            f"{self.corner.namespace}/{name}",
+            f"{self.sandbox.namespace}/{name}",
             schedulerName=self.scheduler,
             nodeSelector=self.selector,
             **options,
         )
-        self.corner.outside.create(self.corner.path("pods"), pending)
+        self.sandbox.outside.create(self.sandbox.path("pods"), pending)
 
     def node_of(self, name: str) -> str:
         """The node of a pod; empty if it has none yet."""
-        found = self.corner.pod(name)
+        found = self.sandbox.pod(name)
         assert found is not None
         return node_of(found)
 
@@ -50,7 +50,7 @@ class Pods:
 
     def why_not(self, name: str) -> str:
         """The scheduler's message about a pod that it cannot schedule."""
-        found = self.corner.pod(name) or {}
+        found = self.sandbox.pod(name) or {}
         for condition in found.get("status", {}).get("conditions", []):
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
                 return str(condition["message"])

@@ -20,7 +20,7 @@ from testcluster.builders import owner_reference, pod, replicaset
 from testcluster.ports import pick_ports
 from testcluster.serving import write_certificates
 from testcluster.waiting import wait_until
-from tests.migration.support import Corner, client_for
+from tests.migration.support import Sandbox, client_for
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
@@ -113,16 +113,16 @@ async def post(session: aiohttp.ClientSession, path: str, body: Any) -> tuple[in
         return response.status, await response.json()
 
 
-def wait_until_webhook_is_called(corner: Corner) -> None:
+def wait_until_webhook_is_called(sandbox: Sandbox) -> None:
     """Return when the API server sends us new pods: it learns of webhooks a moment later."""
-    owner = owner_reference(replicaset(f"{corner.namespace}/nobody"))
-    probe = pod(f"{corner.namespace}/probe")
+    owner = owner_reference(replicaset(f"{sandbox.namespace}/nobody"))
+    probe = pod(f"{sandbox.namespace}/probe")
     probe["metadata"]["ownerReferences"] = [owner]
-    before = webhook_calls(corner.cluster)
+    before = webhook_calls(sandbox.cluster)
 
     def is_called() -> bool:
-        corner.outside.request("POST", f"{corner.path('pods')}?dryRun=All", probe)
-        return webhook_calls(corner.cluster) > before
+        sandbox.outside.request("POST", f"{sandbox.path('pods')}?dryRun=All", probe)
+        return webhook_calls(sandbox.cluster) > before
 
     wait_until(is_called, what="the webhook is called")
 

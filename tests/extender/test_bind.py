@@ -13,21 +13,21 @@ from rescheduler.settings import Policy
 from testcluster.builders import node, pod
 from testcluster.client import JsonObject
 from tests.extender.extender_requests import Planned, RecordedEvents, decoded, put, scored
-from tests.migration.support import Corner, client_for, node_of
+from tests.migration.support import Sandbox, client_for, node_of
 
 
 @pytest.fixture
-async def client(corner: Corner) -> AsyncIterator[Client]:
-    async with client_for(corner.cluster) as client:
+async def client(sandbox: Sandbox) -> AsyncIterator[Client]:
+    async with client_for(sandbox.cluster) as client:
         yield client
 
 
 class Binding:
     """Pods that nobody schedules, and an extender that knows the nodes and them."""
 
-    def __init__(self, corner: Corner, client: Client) -> None:
-        self.corner = corner
-        self.nodes = corner.add_nodes("a", "b", cpu="10", memory="10Gi")
+    def __init__(self, sandbox: Sandbox, client: Client) -> None:
+        self.sandbox = sandbox
+        self.nodes = sandbox.add_nodes("a", "b", cpu="10", memory="10Gi")
         self.tables = ClusterTables()
         for name in self.nodes:
             put(self.tables, node(name, cpu="10", memory="10Gi"))
@@ -43,8 +43,8 @@ class Binding:
 
     def pod(self, name: str, cpu: str) -> JsonObject:
         """A pod that waits to be bound, as the server has it; the extender knows it too."""
-        built = pod(f"{self.corner.namespace}/{name}", cpu=cpu, schedulerName="nobody")
-        created = self.corner.outside.create(self.corner.path("pods"), built)
+        built = pod(f"{self.sandbox.namespace}/{name}", cpu=cpu, schedulerName="nobody")
+        created = self.sandbox.outside.create(self.sandbox.path("pods"), built)
         put(self.tables, created)
         return created
 
@@ -63,20 +63,20 @@ class Binding:
         return error
 
     def node_of(self, name: str) -> str:
-        found = self.corner.pod(name)
+        found = self.sandbox.pod(name)
         assert found is not None
         return node_of(found)
 
 
-async def test_a_pod_is_bound(corner: Corner, client: Client) -> None:
-    binding = Binding(corner, client)
+async def test_a_pod_is_bound(sandbox: Sandbox, client: Client) -> None:
+    binding = Binding(sandbox, client)
     pending = binding.pod("p", "1")
     assert await binding.bind(pending, binding.nodes[1]) == ""
     assert binding.node_of("p") == binding.nodes[1]
 
 
-async def test_the_error_of_the_server_is_in_the_response(corner: Corner, client: Client) -> None:
-    binding = Binding(corner, client)
+async def test_the_error_of_the_server_is_in_the_response(sandbox: Sandbox, client: Client) -> None:
+    binding = Binding(sandbox, client)
     a, b = binding.nodes
     pending = binding.pod("p", "1")
     assert "uid" in (await binding.bind(pending, a, PodUID="another")).lower()
@@ -86,8 +86,8 @@ async def test_the_error_of_the_server_is_in_the_response(corner: Corner, client
     assert f'already assigned to node "{a}"' in await binding.bind(pending, b)
 
 
-async def test_a_pod_that_overloads_its_node_is_reported(corner: Corner, client: Client) -> None:
-    binding = Binding(corner, client)
+async def test_a_pod_that_overloads_its_node_is_reported(sandbox: Sandbox, client: Client) -> None:
+    binding = Binding(sandbox, client)
     a, b = binding.nodes
     await binding.bind(binding.pod("small", "8"), a)
     assert binding.overloaded == []
@@ -95,16 +95,16 @@ async def test_a_pod_that_overloads_its_node_is_reported(corner: Corner, client:
     assert binding.overloaded == [b]
 
 
-async def test_a_binding_that_failed_overloads_nothing(corner: Corner, client: Client) -> None:
-    binding = Binding(corner, client)
+async def test_a_binding_that_failed_overloads_nothing(sandbox: Sandbox, client: Client) -> None:
+    binding = Binding(sandbox, client)
     assert await binding.bind(binding.pod("big", "9"), binding.nodes[0], PodUID="another")
     assert binding.overloaded == []
 
 
 async def test_a_pod_that_is_bound_counts_before_a_watch_shows_it(
-    corner: Corner, client: Client
+    sandbox: Sandbox, client: Client
 ) -> None:
-    binding = Binding(corner, client)
+    binding = Binding(sandbox, client)
     a, b = binding.nodes
     await binding.bind(binding.pod("p", "5"), a)
     points = scored(binding.extender, pod("shop/next", cpu="1"), [a, b])

@@ -29,7 +29,7 @@ from rescheduler.extender.tls.serving_tls import (
     ServingCredentials,
 )
 from testcluster.serving import write_certificates
-from tests.migration.support import Corner, client_for
+from tests.migration.support import Sandbox, client_for
 
 NAMES = ("localhost", "127.0.0.1", "rescheduler.ops.svc")
 NOW = datetime.now(UTC)
@@ -119,38 +119,38 @@ def test_a_further_name_gets_a_new_certificate() -> None:
     assert fresh.client == bundle.client
 
 
-def secret_source(corner: Corner, client: object, now: datetime) -> CertificateSecret:
-    key = f"{corner.namespace}/certificates"
+def secret_source(sandbox: Sandbox, client: object, now: datetime) -> CertificateSecret:
+    key = f"{sandbox.namespace}/certificates"
     return CertificateSecret(client, key, NAMES, lambda: now)  # type: ignore[arg-type]
 
 
-async def test_replicas_share_the_certificates_in_the_secret(corner: Corner) -> None:
-    async with client_for(corner.cluster) as client:
-        first = await secret_source(corner, client, NOW).load()
-        second = await secret_source(corner, client, NOW).load()
+async def test_replicas_share_the_certificates_in_the_secret(sandbox: Sandbox) -> None:
+    async with client_for(sandbox.cluster) as client:
+        first = await secret_source(sandbox, client, NOW).load()
+        second = await secret_source(sandbox, client, NOW).load()
     assert first == second
     assert first.client_authority == first.authority
 
 
-async def test_the_secret_is_renewed_in_time_by_whoever_notices(corner: Corner) -> None:
-    async with client_for(corner.cluster) as client:
-        first = await secret_source(corner, client, NOW).load()
+async def test_the_secret_is_renewed_in_time_by_whoever_notices(sandbox: Sandbox) -> None:
+    async with client_for(sandbox.cluster) as client:
+        first = await secret_source(sandbox, client, NOW).load()
         later = NOW + CERTIFICATE_LIFETIME * 0.7
-        second = await secret_source(corner, client, later).load()
-        third = await secret_source(corner, client, later).load()
+        second = await secret_source(sandbox, client, later).load()
+        third = await secret_source(sandbox, client, later).load()
     assert second.serving != first.serving
     assert second.authority == first.authority
     assert third == second
 
 
-async def test_a_secret_that_holds_something_else_is_refused(corner: Corner) -> None:
+async def test_a_secret_that_holds_something_else_is_refused(sandbox: Sandbox) -> None:
     strange = Bundle(b"not", b"a", KeyPair(b"certificate", b"at"), KeyPair(b"all", b"!"))
-    key = f"{corner.namespace}/certificates"
-    path = SECRET.object_path(corner.namespace, "").rstrip("/")
-    corner.outside.create(path, {**body(key, strange), "type": "Opaque"})
-    async with client_for(corner.cluster) as client:
+    key = f"{sandbox.namespace}/certificates"
+    path = SECRET.object_path(sandbox.namespace, "").rstrip("/")
+    sandbox.outside.create(path, {**body(key, strange), "type": "Opaque"})
+    async with client_for(sandbox.cluster) as client:
         with pytest.raises(SettingsError, match=f"Secret {key}: holds no usable certificates"):
-            await secret_source(corner, client, NOW).load()
+            await secret_source(sandbox, client, NOW).load()
 
 
 async def test_files_that_are_missing_are_named(tmp_path: Path) -> None:
@@ -205,26 +205,26 @@ def test_a_serving_certificate_without_names_is_renewed() -> None:
     assert is_valid_for(fresh.serving.certificate, NAMES)
 
 
-async def test_what_others_have_added_to_the_secret_stays(corner: Corner) -> None:
+async def test_what_others_have_added_to_the_secret_stays(sandbox: Sandbox) -> None:
     """Such as the labels of whoever deploys us, and another type."""
-    key = f"{corner.namespace}/certificates"
+    key = f"{sandbox.namespace}/certificates"
     old = body(key, new_bundle(NAMES, NOW - CERTIFICATE_LIFETIME * 0.7))
     old["metadata"]["labels"] = {"team": "ours"}
-    path = SECRET.object_path(corner.namespace, "").rstrip("/")
-    corner.outside.create(path, {**old, "type": "Opaque"})
-    async with client_for(corner.cluster) as client:
-        fresh = await secret_source(corner, client, NOW).load()
-        assert await secret_source(corner, client, NOW).load() == fresh
-    found = corner.outside.get(SECRET.object_path(corner.namespace, "certificates"))
+    path = SECRET.object_path(sandbox.namespace, "").rstrip("/")
+    sandbox.outside.create(path, {**old, "type": "Opaque"})
+    async with client_for(sandbox.cluster) as client:
+        fresh = await secret_source(sandbox, client, NOW).load()
+        assert await secret_source(sandbox, client, NOW).load() == fresh
+    found = sandbox.outside.get(SECRET.object_path(sandbox.namespace, "certificates"))
     assert found["metadata"]["labels"] == {"team": "ours"}
     assert found["data"]["tls.crt"] != old["data"]["tls.crt"]
 
 
-async def test_a_secret_that_was_deleted_is_created_again(corner: Corner) -> None:
-    async with client_for(corner.cluster) as client:
-        source = secret_source(corner, client, NOW)
+async def test_a_secret_that_was_deleted_is_created_again(sandbox: Sandbox) -> None:
+    async with client_for(sandbox.cluster) as client:
+        source = secret_source(sandbox, client, NOW)
         first = await source.load()
-        corner.outside.delete(SECRET.object_path(corner.namespace, "certificates"))
+        sandbox.outside.delete(SECRET.object_path(sandbox.namespace, "certificates"))
         second = await source.load()
         assert second.authority != first.authority
         assert await source.load() == second

@@ -19,52 +19,52 @@ from tests.extender.kube_scheduler import (
     log_of,
     serving,
 )
-from tests.migration.support import Corner, node_of
+from tests.migration.support import Sandbox, node_of
 
 MAINTENANCE = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
 EXAMPLE_POLICY = Path(__file__).parents[2] / "examples" / "policy.yaml"
 
 
-def fill(corner: Corner, node: str, cpu: str, memory: str = "1Gi") -> None:
+def fill(sandbox: Sandbox, node: str, cpu: str, memory: str = "1Gi") -> None:
     """Take so much of a node."""
-    key = f"{corner.namespace}/on-{node}"
-    apply(corner.cluster, pod(key, on=node, cpu=cpu, memory=memory))
+    key = f"{sandbox.namespace}/on-{node}"
+    apply(sandbox.cluster, pod(key, on=node, cpu=cpu, memory=memory))
 
 
 def test_overloaded_nodes_and_those_under_maintenance_are_avoided_and_the_pod_says_why(
-    corner: Corner, start: Start, tmp_path: Path
+    sandbox: Sandbox, start: Start, tmp_path: Path
 ) -> None:
-    full, free = corner.add_nodes("full", "free", cpu="10")
-    corner.add_nodes("maintained", cpu="10", labels=MAINTENANCE)
-    fill(corner, full, "7500m")
+    full, free = sandbox.add_nodes("full", "free", cpu="10")
+    sandbox.add_nodes("maintained", cpu="10", labels=MAINTENANCE)
+    fill(sandbox, full, "7500m")
     served = serve(start, tmp_path / "tls", "strictFilter: true")
-    pods = Pods(corner)
-    with corner.cluster.extra_scheduler(served.configuration()):
+    pods = Pods(sandbox)
+    with sandbox.cluster.extra_scheduler(served.configuration()):
         places = [pods.place(f"p{number}", cpu="2") for number in range(4)]
         assert places == [free] * 4
         pods.create("late", cpu="2")
         why = wait_until(lambda: pods.why_not("late"), what="the reason is known")
         assert "1 node(s) were under maintenance" in why
         assert "2 node(s) would have CPU above 80% with this pod" in why
-        corner.outside.delete(corner.path("pods", "p0"))
+        sandbox.outside.delete(sandbox.path("pods", "p0"))
         assert pods.placed("late") == free
 
 
 def test_overloaded_nodes_are_used_for_want_of_others_and_an_event_says_so(
-    corner: Corner, start: Start, tmp_path: Path
+    sandbox: Sandbox, start: Start, tmp_path: Path
 ) -> None:
-    full, fuller = corner.add_nodes("full", "fuller", cpu="10", memory="10Gi")
-    fill(corner, full, "8", "8Gi")
-    fill(corner, fuller, "8900m", "8900Mi")
+    full, fuller = sandbox.add_nodes("full", "fuller", cpu="10", memory="10Gi")
+    fill(sandbox, full, "8", "8Gi")
+    fill(sandbox, fuller, "8900m", "8900Mi")
     served = serve(start, tmp_path / "tls")
-    pods = Pods(corner)
+    pods = Pods(sandbox)
 
     def messages() -> list[str]:
         """Those of our Events."""
-        events = corner.all("events")
+        events = sandbox.all("events")
         return [event["message"] for event in events if event["reason"] == "AllNodesOverloaded"]
 
-    with corner.cluster.extra_scheduler(served.configuration()):
+    with sandbox.cluster.extra_scheduler(served.configuration()):
         assert pods.place("late", cpu="1") == full
         wait_until(messages, what="an Event was created")
         # The next one waits, and is tried again and again, for want of CPU.
@@ -75,42 +75,42 @@ def test_overloaded_nodes_are_used_for_want_of_others_and_an_event_says_so(
 
 
 def test_a_skewed_cluster_is_evened_out_more_than_by_the_default_scheduler(
-    corner: Corner, start: Start, tmp_path: Path
+    sandbox: Sandbox, start: Start, tmp_path: Path
 ) -> None:
     """The same pods on the same nodes: half of these are taken to a third before they come."""
     groups = {"default-scheduler": "default", OURS: "ours"}
     for group in groups.values():
         names = [f"{group}-{number}" for number in range(20)]
-        added = corner.add_nodes(*names, cpu="16", memory="64Gi", labels={"group": group})
+        added = sandbox.add_nodes(*names, cpu="16", memory="64Gi", labels={"group": group})
         for name in added[::2]:
-            fill(corner, name, "5500m", "22Gi")
+            fill(sandbox, name, "5500m", "22Gi")
     served = serve(start, tmp_path / "tls")
-    with corner.cluster.extra_scheduler(served.configuration()):
+    with sandbox.cluster.extra_scheduler(served.configuration()):
         deviation = {
-            scheduler: deviation_with(corner, scheduler, group)
+            scheduler: deviation_with(sandbox, scheduler, group)
             for scheduler, group in groups.items()
         }
     print(f"standard deviation of node load, in percentage points: {deviation}")
     assert deviation[OURS] < deviation["default-scheduler"]
 
 
-def deviation_with(corner: Corner, scheduler: str, group: str) -> float:
+def deviation_with(sandbox: Sandbox, scheduler: str, group: str) -> float:
     """How unevenly nodes are loaded when a scheduler has placed 500 pods, in percentage points."""
-    template = corner.here(schedulerName=scheduler)
+    template = sandbox.here(schedulerName=scheduler)
     template["nodeSelector"]["group"] = group
 
     def placed() -> list[JsonObject]:
-        return [pod for pod in corner.pods() if f"-{group}-" in node_of(pod)]
+        return [pod for pod in sandbox.pods() if f"-{group}-" in node_of(pod)]
 
     before = len(placed())
     for number in range(10):
         cpu, memory = [("100m", "400Mi"), ("200m", "1Gi"), ("300m", "1Gi")][number % 3]
-        name = f"{corner.namespace}/{group}-{number}"
-        apply(corner.cluster, deployment(name, 50, cpu, memory, template=template))
+        name = f"{sandbox.namespace}/{group}-{number}"
+        apply(sandbox.cluster, deployment(name, 50, cpu, memory, template=template))
         wanted = before + 50 * (number + 1)
         wait_until(lambda: len(placed()) == wanted, what=f"{wanted} pods are placed")  # noqa: B023
     pods = placed()
-    loads = {name: 0.0 for name in corner.nodes if f"-{group}-" in name}
+    loads = {name: 0.0 for name in sandbox.nodes if f"-{group}-" in name}
     for placed_pod in pods:
         (container,) = placed_pod["spec"]["containers"]
         requests = container["resources"]["requests"]
@@ -130,14 +130,14 @@ def gib(quantity: str) -> float:
 
 
 def test_pods_are_bound_through_us_if_that_is_wanted(
-    corner: Corner, start: Start, tmp_path: Path
+    sandbox: Sandbox, start: Start, tmp_path: Path
 ) -> None:
     """Not ignorable, so that nobody else binds them if we do not."""
-    (only,) = corner.add_nodes("only")
+    (only,) = sandbox.add_nodes("only")
     served = serve(start, tmp_path / "tls")
-    pods = Pods(corner)
+    pods = Pods(sandbox)
     bound_by_us = served.configuration(bindVerb="bind", ignorable=False)
-    with corner.cluster.extra_scheduler(bound_by_us) as scheduler:
+    with sandbox.cluster.extra_scheduler(bound_by_us) as scheduler:
         assert [pods.place(f"p{number}", cpu="10m") for number in range(3)] == [only] * 3
         served.process.kill()
         served.process.wait()
@@ -147,12 +147,12 @@ def test_pods_are_bound_through_us_if_that_is_wanted(
 
 
 def test_pods_are_placed_whether_we_are_stopped_or_killed(
-    corner: Corner, start: Start, tmp_path: Path
+    sandbox: Sandbox, start: Start, tmp_path: Path
 ) -> None:
-    (only,) = corner.add_nodes("only")
+    (only,) = sandbox.add_nodes("only")
     served = serve(start, tmp_path / "tls")
-    pods = Pods(corner)
-    with corner.cluster.extra_scheduler(served.configuration(bindVerb="bind")) as scheduler:
+    pods = Pods(sandbox)
+    with sandbox.cluster.extra_scheduler(served.configuration(bindVerb="bind")) as scheduler:
         assert pods.place("before", cpu="10m") == only
         # It accepts connections and never responds.
         served.process.send_signal(signal.SIGSTOP)
@@ -163,9 +163,9 @@ def test_pods_are_placed_whether_we_are_stopped_or_killed(
         assert "has ignorable flag set" in log_of(scheduler)
 
 
-def test_pods_are_placed_whatever_an_extender_responds(corner: Corner) -> None:
+def test_pods_are_placed_whatever_an_extender_responds(sandbox: Sandbox) -> None:
     # With a single node to choose from, the scheduler would skip prioritize.
-    choice = corner.add_nodes("a", "b")
+    choice = sandbox.add_nodes("a", "b")
     others = [
         OtherExtender(0),
         OtherExtender(503, b'{"error": "the cluster is not loaded yet"}'),
@@ -174,17 +174,17 @@ def test_pods_are_placed_whatever_an_extender_responds(corner: Corner) -> None:
         OtherExtender(200, b'{"Error": "out of order"}'),
         OtherExtender(400, b""),
     ]
-    pods = Pods(corner)
+    pods = Pods(sandbox)
     configuration = shipped_configuration(*[other.extender for other in others])
-    with serving(*others), corner.cluster.extra_scheduler(configuration):
+    with serving(*others), sandbox.cluster.extra_scheduler(configuration):
         assert {pods.place(f"p{number}") for number in range(2)} <= set(choice)
     assert all(other.requests >= 4 for other in others), "all had requests for both pods"
 
 
-def test_a_scheduler_takes_a_policy_file_and_leaves_our_part_alone(corner: Corner) -> None:
+def test_a_scheduler_takes_a_policy_file_and_leaves_our_part_alone(sandbox: Sandbox) -> None:
     """So one file can be for both."""
-    (only,) = corner.add_nodes("only")
+    (only,) = sandbox.add_nodes("only")
     policy = yaml.safe_load(EXAMPLE_POLICY.read_text())
-    pods = Pods(corner)
-    with corner.cluster.extra_scheduler({**shipped_configuration(), **policy}):
+    pods = Pods(sandbox)
+    with sandbox.cluster.extra_scheduler({**shipped_configuration(), **policy}):
         assert pods.place("p", cpu="10m") == only

@@ -19,7 +19,7 @@ from tests.extender.running_extender import CONFIGURATIONS, serving_on, wait_unt
 from tests.migration.support import (
     ID,
     QUICK_OPTIONS,
-    Corner,
+    Sandbox,
     controller_on,
     is_ready,
     node_of,
@@ -53,7 +53,7 @@ def volume(name: str, zone: str, claim: str) -> JsonObject:
     }
 
 
-def database(corner: Corner, name: str, replicas: int) -> JsonObject:
+def database(sandbox: Sandbox, name: str, replicas: int) -> JsonObject:
     """A StatefulSet with a disk for each of its pods."""
     claim = {
         "metadata": {"name": "data"},
@@ -64,20 +64,20 @@ def database(corner: Corner, name: str, replicas: int) -> JsonObject:
         },
     }
     return statefulset(
-        f"{corner.namespace}/{name}",
+        f"{sandbox.namespace}/{name}",
         replicas,
         "100m",
-        template=corner.here(),
+        template=sandbox.here(),
         volumeClaimTemplates=[claim],
     )
 
 
-def claims(corner: Corner) -> dict[str, tuple[str, str]]:
+def claims(sandbox: Sandbox) -> dict[str, tuple[str, str]]:
     """By name of the claim: its uid and its disk."""
-    path = f"/api/v1/namespaces/{corner.namespace}/persistentvolumeclaims"
+    path = f"/api/v1/namespaces/{sandbox.namespace}/persistentvolumeclaims"
     return {
         claim["metadata"]["name"]: (claim["metadata"]["uid"], claim["spec"].get("volumeName", ""))
-        for claim in corner.outside.get(path)["items"]
+        for claim in sandbox.outside.get(path)["items"]
     }
 
 
@@ -88,231 +88,231 @@ def next_in_zone(node: str, nodes: dict[str, list[str]]) -> str:
 
 
 async def test_fifty_pods_with_disks_of_a_zone_land_where_they_were_planned(
-    corner: Corner, tmp_path: Path, start: Start, output: Callable[[], str]
+    sandbox: Sandbox, tmp_path: Path, start: Start, output: Callable[[], str]
 ) -> None:
     """Controller and webhook in one process, with certificates that it issues itself."""
     zones = {"z1": ["a1", "a2", "a3", "a4", "a5"], "z2": ["b1", "b2", "b3", "b4", "b5"]}
-    nodes = {zone: corner.add_nodes(*names, zone=zone) for zone, names in zones.items()}
+    nodes = {zone: sandbox.add_nodes(*names, zone=zone) for zone, names in zones.items()}
     sets = [f"db{number}" for number in range(10)]
     disks = [
         volume(
-            f"{corner.namespace}-{name}-{ordinal}",
+            f"{sandbox.namespace}-{name}-{ordinal}",
             zone,
-            f"{corner.namespace}/data-{name}-{ordinal}",
+            f"{sandbox.namespace}/data-{name}-{ordinal}",
         )
         for index, name in enumerate(sets)
         for ordinal in range(5)
         for zone in [("z1", "z2")[index % 2]]
     ]
-    apply(corner.cluster, *disks, *[database(corner, name, 5) for name in sets])
-    pods = [pod for name in sets for pod in corner.wait_ready(name, 5)]
+    apply(sandbox.cluster, *disks, *[database(sandbox, name, 5) for name in sets])
+    pods = [pod for name in sets for pod in sandbox.wait_ready(name, 5)]
     assert len(pods) == 50
-    had = claims(corner)
+    had = claims(sandbox)
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY)
     (port,) = pick_ports(1)
     address = f"127.0.0.1:{port}"
     start(
         *("run", "--policy", policy, "--serve", address, "--webhook-url", f"https://{address}"),
-        *("--certificates-secret", f"{corner.namespace}/certificates"),
+        *("--certificates-secret", f"{sandbox.namespace}/certificates"),
     )
     wait_until(lambda: "Finished a round" in output(), what="it runs")
-    wait_until_webhook_is_called(corner)
+    wait_until_webhook_is_called(sandbox)
     planned = {pod["metadata"]["name"]: next_in_zone(node_of(pod), nodes) for pod in pods}
     migrations = [
-        corner.migrate(pod, planned[pod["metadata"]["name"]], mode="Evict") for pod in pods
+        sandbox.migrate(pod, planned[pod["metadata"]["name"]], mode="Evict") for pod in pods
     ]
-    statuses = await corner.finished(*migrations)
-    corner.outside.delete(f"{CONFIGURATIONS}/{CONFIGURATION_NAME}")
+    statuses = await sandbox.finished(*migrations)
+    sandbox.outside.delete(f"{CONFIGURATIONS}/{CONFIGURATION_NAME}")
     outcomes = [(status["outcome"], status["steered"]) for status in statuses]
     assert outcomes == [("Landed", True)] * 50, statuses
-    found = {pod["metadata"]["name"]: node_of(pod) for pod in corner.pods()}
+    found = {pod["metadata"]["name"]: node_of(pod) for pod in sandbox.pods()}
     assert found == planned
-    assert claims(corner) == had
-    assert all(is_ready(pod) for pod in corner.pods())
-    assert corner.leftovers() == []
+    assert claims(sandbox) == had
+    assert all(is_ready(pod) for pod in sandbox.pods())
+    assert sandbox.leftovers() == []
     for disk in disks:
-        corner.outside.delete(f"/api/v1/persistentvolumes/{disk['metadata']['name']}")
+        sandbox.outside.delete(f"/api/v1/persistentvolumes/{disk['metadata']['name']}")
 
 
 async def test_one_pod_is_steered_for_each_migration_whatever_else_is_created(
-    corner: Corner, tmp_path: Path
+    sandbox: Sandbox, tmp_path: Path
 ) -> None:
     """A scale-up at the same time creates pods that look the same."""
-    corner.add_nodes("a", "b", "c")
-    pods = corner.deploy("web", 3, strategy={"type": "Recreate"})
+    sandbox.add_nodes("a", "b", "c")
+    pods = sandbox.deploy("web", 3, strategy={"type": "Recreate"})
     old = pods[0]
-    target = other_node(corner, old)
+    target = other_node(sandbox, old)
     scaled = False
 
     def scale_up(point: str, key: str) -> None:
         nonlocal scaled
         if point == "before-evict" and not scaled:
             scaled = True
-            path = corner.path("deployments", "web")
-            corner.outside.patch(path, {"spec": {"replicas": 8}})
+            path = sandbox.path("deployments", "web")
+            sandbox.outside.patch(path, {"spec": {"replicas": 8}})
 
     async with (
-        serving_on(corner.cluster, tmp_path, webhook=True),
-        controller_on(corner.cluster, QUICK_OPTIONS, scale_up),
+        serving_on(sandbox.cluster, tmp_path, webhook=True),
+        controller_on(sandbox.cluster, QUICK_OPTIONS, scale_up),
     ):
-        await asyncio.to_thread(wait_until_webhook_is_called, corner)
-        (status,) = await corner.finished(corner.migrate(old, target, mode="Evict"))
-        await asyncio.to_thread(corner.wait_ready, "web", 8)
-    assert len(steered_in(corner)) == 1, status
+        await asyncio.to_thread(wait_until_webhook_is_called, sandbox)
+        (status,) = await sandbox.finished(sandbox.migrate(old, target, mode="Evict"))
+        await asyncio.to_thread(sandbox.wait_ready, "web", 8)
+    assert len(steered_in(sandbox)) == 1, status
     assert status["steered"], status
-    assert corner.leftovers() == []
+    assert sandbox.leftovers() == []
 
 
 async def test_the_extender_alone_brings_a_replacement_to_its_target(
-    corner: Corner, start: Start, tmp_path: Path
+    sandbox: Sandbox, start: Start, tmp_path: Path
 ) -> None:
     """The scheduler's own scores are against it: the target is by far the fullest node."""
-    target, *_ = corner.add_nodes("a", "b", "c", "d", cpu="10", memory="10Gi")
-    template = corner.here(schedulerName=OURS)
-    apply(corner.cluster, pod(f"{corner.namespace}/filler", on=target, cpu="6", memory="6Gi"))
-    database = statefulset(f"{corner.namespace}/db", 1, "1", "1Gi", template=template)
+    target, *_ = sandbox.add_nodes("a", "b", "c", "d", cpu="10", memory="10Gi")
+    template = sandbox.here(schedulerName=OURS)
+    apply(sandbox.cluster, pod(f"{sandbox.namespace}/filler", on=target, cpu="6", memory="6Gi"))
+    database = statefulset(f"{sandbox.namespace}/db", 1, "1", "1Gi", template=template)
     served = serve(start, tmp_path / "tls")
-    with corner.cluster.extra_scheduler(served.configuration()):
-        apply(corner.cluster, database)
-        (old,) = await asyncio.to_thread(corner.wait_ready, "db", 1)
+    with sandbox.cluster.extra_scheduler(served.configuration()):
+        apply(sandbox.cluster, database)
+        (old,) = await asyncio.to_thread(sandbox.wait_ready, "db", 1)
         assert node_of(old) != target
-        async with controller_on(corner.cluster):
-            (status,) = await corner.finished(corner.migrate(old, target))
+        async with controller_on(sandbox.cluster):
+            (status,) = await sandbox.finished(sandbox.migrate(old, target))
     assert (status["outcome"], status["steered"]) == ("Landed", True), status
-    assert corner.leftovers() == []
+    assert sandbox.leftovers() == []
 
 
 async def test_a_migration_deleted_while_its_replacement_is_steered_leaves_no_mark(
-    corner: Corner, tmp_path: Path
+    sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    corner.add_nodes("a", "b")
-    (old,) = corner.deploy("web", 1, strategy={"type": "Recreate"})
+    sandbox.add_nodes("a", "b")
+    (old,) = sandbox.deploy("web", 1, strategy={"type": "Recreate"})
     landing: list[str] = []
 
     def delete(point: str, key: str) -> None:
         if point == "before-landing":
             landing.append(key)
-            corner.outside.delete(corner.path("migrations", key.partition("/")[2]))
+            sandbox.outside.delete(sandbox.path("migrations", key.partition("/")[2]))
 
     async with (
-        serving_on(corner.cluster, tmp_path, webhook=True),
-        controller_on(corner.cluster, QUICK_OPTIONS, delete),
+        serving_on(sandbox.cluster, tmp_path, webhook=True),
+        controller_on(sandbox.cluster, QUICK_OPTIONS, delete),
     ):
-        await asyncio.to_thread(wait_until_webhook_is_called, corner)
-        corner.migrate(old, other_node(corner, old), mode="Evict")
-        await corner.until(lambda: landing and not corner.all("migrations"), "it was deleted")
-        await asyncio.to_thread(corner.wait_ready, "web", 1)
-        await corner.until(lambda: not corner.leftovers(), "no mark is left")
-    (new,) = corner.pods("web")
+        await asyncio.to_thread(wait_until_webhook_is_called, sandbox)
+        sandbox.migrate(old, other_node(sandbox, old), mode="Evict")
+        await sandbox.until(lambda: landing and not sandbox.all("migrations"), "it was deleted")
+        await asyncio.to_thread(sandbox.wait_ready, "web", 1)
+        await sandbox.until(lambda: not sandbox.leftovers(), "no mark is left")
+    (new,) = sandbox.pods("web")
     assert ID not in new["metadata"]["labels"]
     assert STEERED_BY not in new["metadata"].get("annotations", {})
 
 
-async def test_without_webhook_and_extender_a_move_is_marked_as_unsteered(corner: Corner) -> None:
-    corner.add_nodes("a", "b")
-    (old,) = corner.deploy("web", 1, strategy={"type": "Recreate"})
-    async with controller_on(corner.cluster):
-        (status,) = await corner.finished(corner.migrate(old, other_node(corner, old)))
+async def test_without_webhook_and_extender_a_move_is_marked_as_unsteered(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a", "b")
+    (old,) = sandbox.deploy("web", 1, strategy={"type": "Recreate"})
+    async with controller_on(sandbox.cluster):
+        (status,) = await sandbox.finished(sandbox.migrate(old, other_node(sandbox, old)))
     assert status["steered"] is False
     assert status["message"].endswith("unsteered")
 
 
 async def test_pods_are_created_when_the_webhook_does_not_respond(
-    corner: Corner, tmp_path: Path
+    sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    corner.add_nodes("a")
-    async with serving_on(corner.cluster, tmp_path, webhook=True) as extender:
-        await asyncio.to_thread(wait_until_webhook_is_called, corner)
+    sandbox.add_nodes("a")
+    async with serving_on(sandbox.cluster, tmp_path, webhook=True) as extender:
+        await asyncio.to_thread(wait_until_webhook_is_called, sandbox)
         extender.program.stop()
-        await corner.until(lambda: not is_listening(extender.port), "it has stopped")
-        pods = await asyncio.to_thread(corner.deploy, "web", 3)
+        await sandbox.until(lambda: not is_listening(extender.port), "it has stopped")
+        pods = await asyncio.to_thread(sandbox.deploy, "web", 3)
     assert len(pods) == 3
 
 
-async def test_other_pods_are_created_as_they_are(corner: Corner, tmp_path: Path) -> None:
-    corner.add_nodes("a")
-    async with serving_on(corner.cluster, tmp_path, webhook=True):
-        await asyncio.to_thread(wait_until_webhook_is_called, corner)
-        pods = await asyncio.to_thread(corner.deploy, "web", 3)
+async def test_other_pods_are_created_as_they_are(sandbox: Sandbox, tmp_path: Path) -> None:
+    sandbox.add_nodes("a")
+    async with serving_on(sandbox.cluster, tmp_path, webhook=True):
+        await asyncio.to_thread(wait_until_webhook_is_called, sandbox)
+        pods = await asyncio.to_thread(sandbox.deploy, "web", 3)
     for created in pods:
         assert "affinity" not in created["spec"]
         assert ID not in created["metadata"]["labels"]
 
 
 async def test_preferences_are_added_to_those_that_a_pod_has(
-    corner: Corner, tmp_path: Path
+    sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    first, second = corner.add_nodes("a", "b")
+    first, second = sandbox.add_nodes("a", "b")
     own: dict[str, Any] = {
         "weight": 1,
         "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]},
     }
     preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [own]}
     template = {"affinity": {"nodeAffinity": preferred}}
-    (old,) = corner.deploy("web", 1, template, strategy={"type": "Recreate"})
+    (old,) = sandbox.deploy("web", 1, template, strategy={"type": "Recreate"})
     target = second if node_of(old) == first else first
     async with (
-        serving_on(corner.cluster, tmp_path, webhook=True),
-        controller_on(corner.cluster),
+        serving_on(sandbox.cluster, tmp_path, webhook=True),
+        controller_on(sandbox.cluster),
     ):
-        await asyncio.to_thread(wait_until_webhook_is_called, corner)
-        (status,) = await corner.finished(corner.migrate(old, target))
+        await asyncio.to_thread(wait_until_webhook_is_called, sandbox)
+        (status,) = await sandbox.finished(sandbox.migrate(old, target))
     assert (status["outcome"], status["steered"]) == ("Landed", True), status
-    (new,) = corner.pods("web")
+    (new,) = sandbox.pods("web")
     node_affinity = new["spec"]["affinity"]["nodeAffinity"]
     terms = node_affinity["preferredDuringSchedulingIgnoredDuringExecution"]
     assert [term["weight"] for term in terms] == [1, 100, 50]
-    assert corner.leftovers() == []
+    assert sandbox.leftovers() == []
 
 
 async def test_two_replacements_of_one_workload_each_get_to_their_target(
-    corner: Corner, tmp_path: Path
+    sandbox: Sandbox, tmp_path: Path
 ) -> None:
     """They look the same."""
-    nodes = corner.add_nodes("a", "b", "c", "d")
-    moved = corner.deploy("web", 4, strategy={"type": "Recreate"})[:2]
+    nodes = sandbox.add_nodes("a", "b", "c", "d")
+    moved = sandbox.deploy("web", 4, strategy={"type": "Recreate"})[:2]
     targets = [next(name for name in nodes if name != node_of(old)) for old in moved]
     async with (
-        serving_on(corner.cluster, tmp_path, webhook=True),
-        controller_on(corner.cluster, QUICK_OPTIONS),
+        serving_on(sandbox.cluster, tmp_path, webhook=True),
+        controller_on(sandbox.cluster, QUICK_OPTIONS),
     ):
-        await asyncio.to_thread(wait_until_webhook_is_called, corner)
+        await asyncio.to_thread(wait_until_webhook_is_called, sandbox)
         migrations = [
-            corner.migrate(old, target, mode="Evict")
+            sandbox.migrate(old, target, mode="Evict")
             for old, target in zip(moved, targets, strict=True)
         ]
-        statuses = await corner.finished(*migrations)
-        await asyncio.to_thread(corner.wait_ready, "web", 4)
+        statuses = await sandbox.finished(*migrations)
+        await asyncio.to_thread(sandbox.wait_ready, "web", 4)
     outcomes = [(status["outcome"], status["steered"], status["newNode"]) for status in statuses]
     assert outcomes == [("Landed", True, target) for target in targets], statuses
-    assert corner.leftovers() == []
+    assert sandbox.leftovers() == []
 
 
 async def test_a_replacement_keeps_its_migration_when_the_webhook_is_replaced_meanwhile(
-    corner: Corner, tmp_path: Path
+    sandbox: Sandbox, tmp_path: Path
 ) -> None:
     """The second one finds it by its mark, and steers no other pod for the same migration."""
-    corner.add_nodes("a", "b")
-    pods = corner.deploy("web", 2, strategy={"type": "Recreate"})
-    old, target = pods[0], other_node(corner, pods[0])
-    async with controller_on(corner.cluster, QUICK_OPTIONS):
-        async with serving_on(corner.cluster, tmp_path / "first", webhook=True):
-            await asyncio.to_thread(wait_until_webhook_is_called, corner)
-            migration = corner.migrate(old, target, mode="Evict")
-            await corner.until(lambda: steered_in(corner), "it is steered")
-        async with serving_on(corner.cluster, tmp_path / "second", webhook=True):
-            await asyncio.to_thread(wait_until_webhook_is_called, corner)
-            corner.outside.patch(corner.path("deployments", "web"), {"spec": {"replicas": 5}})
-            (status,) = await corner.finished(migration)
-            await asyncio.to_thread(corner.wait_ready, "web", 5)
+    sandbox.add_nodes("a", "b")
+    pods = sandbox.deploy("web", 2, strategy={"type": "Recreate"})
+    old, target = pods[0], other_node(sandbox, pods[0])
+    async with controller_on(sandbox.cluster, QUICK_OPTIONS):
+        async with serving_on(sandbox.cluster, tmp_path / "first", webhook=True):
+            await asyncio.to_thread(wait_until_webhook_is_called, sandbox)
+            migration = sandbox.migrate(old, target, mode="Evict")
+            await sandbox.until(lambda: steered_in(sandbox), "it is steered")
+        async with serving_on(sandbox.cluster, tmp_path / "second", webhook=True):
+            await asyncio.to_thread(wait_until_webhook_is_called, sandbox)
+            sandbox.outside.patch(sandbox.path("deployments", "web"), {"spec": {"replicas": 5}})
+            (status,) = await sandbox.finished(migration)
+            await asyncio.to_thread(sandbox.wait_ready, "web", 5)
     assert (status["outcome"], status["steered"]) == ("Landed", True), status
-    assert len(steered_in(corner)) == 1
-    assert corner.leftovers() == []
+    assert len(steered_in(sandbox)) == 1
+    assert sandbox.leftovers() == []
 
 
-def steered_in(corner: Corner) -> list[JsonObject]:
+def steered_in(sandbox: Sandbox) -> list[JsonObject]:
     """The pods that carry the mark of having been steered."""
     return [
-        pod for pod in corner.pods("web") if STEERED_BY in pod["metadata"].get("annotations", {})
+        pod for pod in sandbox.pods("web") if STEERED_BY in pod["metadata"].get("annotations", {})
     ]

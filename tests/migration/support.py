@@ -89,7 +89,7 @@ async def controller_on(
             await store.stop()
 
 
-class Corner:
+class Sandbox:
     """A namespace, and nodes that only its pods may use."""
 
     def __init__(self, cluster: TestCluster, namespace: str) -> None:
@@ -260,6 +260,6 @@ def node_of(pod: JsonObject) -> str:
     return name
 
 
-def other_node(corner: Corner, pod: JsonObject) -> str:
+def other_node(sandbox: Sandbox, pod: JsonObject) -> str:
     """A node of the namespace where the pod is not."""
-    return next(name for name in corner.nodes if name != node_of(pod))
+    return next(name for name in sandbox.nodes if name != node_of(pod))

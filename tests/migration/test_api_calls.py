@@ -7,7 +7,7 @@ from aiohttp import web
 from testcluster.applying import apply
 from testcluster.builders import budget
 from tests.kube.faultproxy import FaultProxy, is_list, is_watch, is_write
-from tests.migration.support import Corner, controller_on, node_of, other_node
+from tests.migration.support import Sandbox, controller_on, node_of, other_node
 
 MOST_WRITES, MOST_READS = 12, 16
 
@@ -33,47 +33,47 @@ class Calls(Counter[str]):
             self["reads"] += 1
 
 
-async def test_a_handoff_takes_at_most_twelve_writes_and_few_reads(corner: Corner) -> None:
-    corner.add_nodes("a", "b", "c")
-    pods = corner.deploy("web", 3)
-    apply(corner.cluster, budget(f"{corner.namespace}/web", min_available=3))
-    calls = Calls(corner.namespace)
+async def test_a_handoff_takes_at_most_twelve_writes_and_few_reads(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a", "b", "c")
+    pods = sandbox.deploy("web", 3)
+    apply(sandbox.cluster, budget(f"{sandbox.namespace}/web", min_available=3))
+    calls = Calls(sandbox.namespace)
     async with (
-        FaultProxy(corner.cluster.server, str(corner.cluster.ca_file)) as proxy,
-        controller_on(corner.cluster, server=proxy.url),
+        FaultProxy(sandbox.cluster.server, str(sandbox.cluster.ca_file)) as proxy,
+        controller_on(sandbox.cluster, server=proxy.url),
     ):
         proxy.chaos = calls
         # The Migration itself is a write, too.
         calls["writes"] += 1
-        name = corner.migrate(pods[0], other_node(corner, pods[0]))
-        (status,) = await corner.finished(name)
+        name = sandbox.migrate(pods[0], other_node(sandbox, pods[0]))
+        (status,) = await sandbox.finished(name)
     assert status["outcome"] == "Landed"
     assert calls["writes"] <= MOST_WRITES, calls
     assert calls["reads"] <= MOST_READS, calls
 
 
-async def test_while_a_new_pod_starts_nothing_is_asked(corner: Corner) -> None:
+async def test_while_a_new_pod_starts_nothing_is_asked(sandbox: Sandbox) -> None:
     """Changes that watches show are looked at without a single call."""
-    corner.add_nodes("a")
-    (old,) = corner.deploy("web", 1)
-    (target,) = corner.add_nodes("b", managed=False)
-    calls = Calls(corner.namespace)
+    sandbox.add_nodes("a")
+    (old,) = sandbox.deploy("web", 1)
+    (target,) = sandbox.add_nodes("b", managed=False)
+    calls = Calls(sandbox.namespace)
     async with (
-        FaultProxy(corner.cluster.server, str(corner.cluster.ca_file)) as proxy,
-        controller_on(corner.cluster, server=proxy.url),
+        FaultProxy(sandbox.cluster.server, str(sandbox.cluster.ca_file)) as proxy,
+        controller_on(sandbox.cluster, server=proxy.url),
     ):
-        name = corner.migrate(old, target)
-        await corner.until(lambda: corner.status(name).get("newPod"), "the new pod is there")
-        new = corner.path("pods", corner.status(name)["newPod"])
-        await corner.until(lambda: node_of(corner.outside.get(new)) == target, "it is bound")
+        name = sandbox.migrate(old, target)
+        await sandbox.until(lambda: sandbox.status(name).get("newPod"), "the new pod is there")
+        new = sandbox.path("pods", sandbox.status(name)["newPod"])
+        await sandbox.until(lambda: node_of(sandbox.outside.get(new)) == target, "it is bound")
         proxy.chaos = calls
-        owner = corner.path("replicasets", corner.replica_set()["metadata"]["name"])
+        owner = sandbox.path("replicasets", sandbox.replica_set()["metadata"]["name"])
         for number in range(20):
             notes = {"metadata": {"annotations": {"changed": str(number)}}}
-            corner.outside.patch(new, notes)
-            corner.outside.patch(owner, notes)
+            sandbox.outside.patch(new, notes)
+            sandbox.outside.patch(owner, notes)
         ready = {"type": "Ready", "status": "True"}
         status = {"phase": "Running", "conditions": [ready]}
-        corner.outside.patch(f"{new}/status", {"status": status})
-        await corner.finished(name)
+        sandbox.outside.patch(f"{new}/status", {"status": status})
+        await sandbox.finished(name)
     assert calls["reads"] <= MOST_READS / 2, calls

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from testcluster.client import ApiError, JsonObject
-from tests.migration.support import Corner
+from tests.migration.support import Sandbox
 
 POD: JsonObject = {"metadata": {"name": "web-1", "uid": "0123"}}
 
@@ -25,39 +25,39 @@ POD: JsonObject = {"metadata": {"name": "web-1", "uid": "0123"}}
     ],
 )
 def test_invalid_migrations_are_rejected(
-    corner: Corner, spec: dict[str, Any], complaint: str
+    sandbox: Sandbox, spec: dict[str, Any], complaint: str
 ) -> None:
     wanted = {"targetNode": "a", **spec}
     with pytest.raises(ApiError, match="422") as refusal:
-        corner.migrate(POD, wanted.pop("targetNode"), **wanted)
+        sandbox.migrate(POD, wanted.pop("targetNode"), **wanted)
     assert complaint in str(refusal.value)
 
 
 @pytest.mark.parametrize(
     "change", [{"targetNode": "b"}, {"pod": {"name": "web-2", "uid": "4"}}, {"mode": "Evict"}]
 )
-def test_what_is_moved_where_cannot_be_changed(corner: Corner, change: dict[str, Any]) -> None:
-    name = corner.migrate(POD, "a")
+def test_what_is_moved_where_cannot_be_changed(sandbox: Sandbox, change: dict[str, Any]) -> None:
+    name = sandbox.migrate(POD, "a")
     with pytest.raises(ApiError, match="is immutable"):
-        corner.outside.patch(corner.path("migrations", name), {"spec": change})
+        sandbox.outside.patch(sandbox.path("migrations", name), {"spec": change})
 
 
-def test_it_can_be_paused_and_kept_for_longer(corner: Corner) -> None:
-    path = corner.path("migrations", corner.migrate(POD, "a"))
+def test_it_can_be_paused_and_kept_for_longer(sandbox: Sandbox) -> None:
+    path = sandbox.path("migrations", sandbox.migrate(POD, "a"))
     spec = {"paused": True, "ttlSecondsAfterFinished": 5, "timeoutSeconds": 7}
-    assert corner.outside.patch(path, {"spec": spec})["spec"]["paused"] is True
+    assert sandbox.outside.patch(path, {"spec": spec})["spec"]["paused"] is True
 
 
-def test_what_has_finished_stays_finished(corner: Corner) -> None:
-    path = corner.path("migrations", corner.migrate(POD, "a")) + "/status"
-    corner.outside.patch(path, {"status": {"phase": "Failed"}})
+def test_what_has_finished_stays_finished(sandbox: Sandbox) -> None:
+    path = sandbox.path("migrations", sandbox.migrate(POD, "a")) + "/status"
+    sandbox.outside.patch(path, {"status": {"phase": "Failed"}})
     with pytest.raises(ApiError, match="stays finished"):
-        corner.outside.patch(path, {"status": {"phase": "Pending"}})
+        sandbox.outside.patch(path, {"status": {"phase": "Pending"}})
 
 
-def test_kubectl_shows_the_progress(corner: Corner) -> None:
-    corner.migrate(POD, "worker-3")
-    shown = corner.cluster.kubectl("get", "mig", "--namespace", corner.namespace)
+def test_kubectl_shows_the_progress(sandbox: Sandbox) -> None:
+    sandbox.migrate(POD, "worker-3")
+    shown = sandbox.cluster.kubectl("get", "mig", "--namespace", sandbox.namespace)
     header, line = shown.splitlines()
     columns = ["NAME", "POD", "FROM", "TO", "MODE", "PHASE", "STEP", "OUTCOME", "AGE", "MESSAGE"]
     assert header.split() == columns
@@ -66,12 +66,12 @@ def test_kubectl_shows_the_progress(corner: Corner) -> None:
 
 
 def test_what_the_command_prints_is_what_kubectl_applies(
-    corner: Corner, capfd: pytest.CaptureFixture[str]
+    sandbox: Sandbox, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from rescheduler.cli import run
 
     assert run("rescheduler", ["crds"]) == 0
     printed = capfd.readouterr().out
     apply = ("apply", "--server-side", "--force-conflicts", "-f", "-")
-    applied = corner.cluster.kubectl(*apply, input=printed)
+    applied = sandbox.cluster.kubectl(*apply, input=printed)
     assert "migrations.rescheduler.dev serverside-applied" in applied

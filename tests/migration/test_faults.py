@@ -20,7 +20,7 @@ from tests.kube.faultproxy import (
     lose_answer,
 )
 from tests.migration.ready_pod_watch import ReadyPodWatch
-from tests.migration.support import Corner, controller_on, is_ready, node_of
+from tests.migration.support import Sandbox, controller_on, is_ready, node_of
 
 APPS, REPLICAS, WAVES = 25, 2, 4
 PATIENT = MigrationOptions(
@@ -59,51 +59,51 @@ class Chaos:
         return self._random.choice(WRITE_FAULTS if is_write(request) else READ_FAULTS)
 
 
-async def test_two_hundred_migrations_survive_every_fault_of_the_network(corner: Corner) -> None:
-    places = corner.add_nodes("a", cpu="16")
+async def test_two_hundred_migrations_survive_every_fault_of_the_network(sandbox: Sandbox) -> None:
+    places = sandbox.add_nodes("a", cpu="16")
     apps = [f"app-{number:02}" for number in range(APPS)]
     for app in apps:
-        key = f"{corner.namespace}/{app}"
-        body = deployment(key, REPLICAS, "100m", template=corner.here())
-        apply(corner.cluster, body, budget(key, min_available=REPLICAS))
+        key = f"{sandbox.namespace}/{app}"
+        body = deployment(key, REPLICAS, "100m", template=sandbox.here())
+        apply(sandbox.cluster, body, budget(key, min_available=REPLICAS))
     count = APPS * REPLICAS
-    await corner.until(lambda: sum(map(is_ready, corner.pods())) == count)
-    places += corner.add_nodes("b", cpu="16")
+    await sandbox.until(lambda: sum(map(is_ready, sandbox.pods())) == count)
+    places += sandbox.add_nodes("b", cpu="16")
     chaos = Chaos(seed=7)
-    async with FaultProxy(corner.cluster.server, str(corner.cluster.ca_file)) as proxy:
-        with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
-            async with controller_on(corner.cluster, PATIENT, server=proxy.url):
+    async with FaultProxy(sandbox.cluster.server, str(sandbox.cluster.ca_file)) as proxy:
+        with ReadyPodWatch(sandbox.cluster, sandbox.namespace) as watcher:
+            async with controller_on(sandbox.cluster, PATIENT, server=proxy.url):
                 proxy.chaos = chaos
                 for wave in range(WAVES):
-                    await move_all(corner, places[(wave + 1) % 2], f"wave-{wave}")
+                    await move_all(sandbox, places[(wave + 1) % 2], f"wave-{wave}")
                 proxy.chaos = None
-                await corner.until(lambda: not corner.leftovers(), "nothing is left behind")
-            await corner.until(lambda: len(corner.pods()) == count, "the old pods are deleted")
-    statuses = [status["status"] for status in corner.all("migrations")]
+                await sandbox.until(lambda: not sandbox.leftovers(), "nothing is left behind")
+            await sandbox.until(lambda: len(sandbox.pods()) == count, "the old pods are deleted")
+    statuses = [status["status"] for status in sandbox.all("migrations")]
     assert len(statuses) == count * WAVES
     assert {(status["phase"], status["outcome"]) for status in statuses} == {
         ("Completed", "Landed")
     }
-    assert {node_of(pod) for pod in corner.pods()} == {places[0]}
+    assert {node_of(pod) for pod in sandbox.pods()} == {places[0]}
     assert {app: watcher.fewest[app] for app in apps} == dict.fromkeys(apps, REPLICAS)
     assert max(watcher.most[app] for app in apps) <= REPLICAS + 1
     assert watcher.problems == []
     assert chaos.struck > count
 
 
-async def move_all(corner: Corner, target: str, wave: str) -> None:
+async def move_all(sandbox: Sandbox, target: str, wave: str) -> None:
     """Move every pod to the target, and wait until all are there."""
     names = [
-        corner.migrate(pod, target, f"{wave}-{pod['metadata']['name']}")
-        for pod in corner.pods()
+        sandbox.migrate(pod, target, f"{wave}-{pod['metadata']['name']}")
+        for pod in sandbox.pods()
         if is_ready(pod)
     ]
 
     def all_finished() -> bool:
         phases = {
             found["metadata"]["name"]: found["status"]["phase"]
-            for found in corner.all("migrations")
+            for found in sandbox.all("migrations")
         }
         return all(phases[name] == "Completed" for name in names)
 
-    await corner.until(all_finished, f"{wave} is over", 300, every=0.5)
+    await sandbox.until(all_finished, f"{wave} is over", 300, every=0.5)

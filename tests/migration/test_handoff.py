@@ -13,7 +13,7 @@ from tests.migration.support import (
     ID,
     QUICK_OPTIONS,
     STATUS,
-    Corner,
+    Sandbox,
     controller_on,
     is_ready,
     node_of,
@@ -23,42 +23,42 @@ from tests.migration.support import (
 PREFIX = "scheduler.alpha.kubernetes.io/"
 
 
-async def moved(corner: Corner, pod: JsonObject, target: str, /, **spec: Any) -> JsonObject:
+async def moved(sandbox: Sandbox, pod: JsonObject, target: str, /, **spec: Any) -> JsonObject:
     """Move a pod, and return the new one."""
-    async with controller_on(corner.cluster):
-        name = corner.migrate(pod, target, **spec)
-        (status,) = await corner.finished(name)
+    async with controller_on(sandbox.cluster):
+        name = sandbox.migrate(pod, target, **spec)
+        (status,) = await sandbox.finished(name)
     assert (status["phase"], status["outcome"]) == ("Completed", "Landed"), status
-    assert corner.pod(pod["metadata"]["name"]) is None
-    new = corner.pod(status["newPod"])
+    assert sandbox.pod(pod["metadata"]["name"]) is None
+    new = sandbox.pod(status["newPod"])
     assert new is not None
     assert node_of(new) == target
-    assert corner.leftovers() == []
+    assert sandbox.leftovers() == []
     return new
 
 
-async def test_a_pod_that_no_eviction_can_move_is_moved_without_a_gap(corner: Corner) -> None:
-    corner.add_nodes("a", "b", "c")
-    pods = corner.deploy("web", 3)
-    apply(corner.cluster, budget(f"{corner.namespace}/web", min_available=3))
-    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
-        new = await moved(corner, pods[0], other_node(corner, pods[0]))
+async def test_a_pod_that_no_eviction_can_move_is_moved_without_a_gap(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a", "b", "c")
+    pods = sandbox.deploy("web", 3)
+    apply(sandbox.cluster, budget(f"{sandbox.namespace}/web", min_available=3))
+    with ReadyPodWatch(sandbox.cluster, sandbox.namespace) as watcher:
+        new = await moved(sandbox, pods[0], other_node(sandbox, pods[0]))
     assert new["metadata"]["ownerReferences"][0]["kind"] == "ReplicaSet"
-    assert len(corner.pods("web")) == 3
+    assert len(sandbox.pods("web")) == 3
     assert (watcher.fewest["web"], watcher.most["web"]) == (3, 4)
 
 
-async def test_labels_and_events_say_what_happens_to_both_pods(corner: Corner) -> None:
-    corner.add_nodes("a", "b")
-    (old,) = corner.deploy("web", 1)
-    async with controller_on(corner.cluster):
-        name = corner.migrate(old, other_node(corner, old), strategy="NodeMaintenance")
-        (status,) = await corner.finished(name)
-        await corner.until(lambda: "MigrationCompleted" in reasons(corner, "Pod"), "Events")
-    new = corner.pod(status["newPod"])
+async def test_labels_and_events_say_what_happens_to_both_pods(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a", "b")
+    (old,) = sandbox.deploy("web", 1)
+    async with controller_on(sandbox.cluster):
+        name = sandbox.migrate(old, other_node(sandbox, old), strategy="NodeMaintenance")
+        (status,) = await sandbox.finished(name)
+        await sandbox.until(lambda: "MigrationCompleted" in reasons(sandbox, "Pod"), "Events")
+    new = sandbox.pod(status["newPod"])
     assert new is not None
     labels, notes = new["metadata"]["labels"], new["metadata"]["annotations"]
-    migration = corner.get("migrations", f"move-{old['metadata']['name']}")
+    migration = sandbox.get("migrations", f"move-{old['metadata']['name']}")
     assert migration is not None
     assert labels[ID] == migration["metadata"]["uid"]
     assert labels[STATUS] == "completed"
@@ -68,35 +68,35 @@ async def test_labels_and_events_say_what_happens_to_both_pods(corner: Corner) -
     assert notes[PREFIX + "original-pod-name"] == old["metadata"]["name"]
     assert notes[PREFIX + "migration-time"].endswith("Z")
     expected = {"MigrationStarted", "NewPodCreated", "NewPodReady", "MigrationCompleted"}
-    assert reasons(corner, "Migration") == reasons(corner, "Pod") == expected
+    assert reasons(sandbox, "Migration") == reasons(sandbox, "Pod") == expected
 
 
-def reasons(corner: Corner, kind: str) -> set[str]:
+def reasons(sandbox: Sandbox, kind: str) -> set[str]:
     return {
         event["reason"]
-        for event in corner.all("events")
+        for event in sandbox.all("events")
         if event["involvedObject"]["kind"] == kind
         and event.get("source", {}).get("component") == "rescheduler"
     }
 
 
-async def test_a_deployment_is_not_edited_and_no_rollout_starts(corner: Corner) -> None:
-    corner.add_nodes("a", "b")
-    pods = corner.deploy("web", 2)
-    before = corner.get("deployments", "web")
+async def test_a_deployment_is_not_edited_and_no_rollout_starts(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a", "b")
+    pods = sandbox.deploy("web", 2)
+    before = sandbox.get("deployments", "web")
     assert before is not None
-    await moved(corner, pods[0], other_node(corner, pods[0]))
-    after = corner.get("deployments", "web")
+    await moved(sandbox, pods[0], other_node(sandbox, pods[0]))
+    after = sandbox.get("deployments", "web")
     assert after is not None
     assert after["metadata"]["generation"] == before["metadata"]["generation"]
-    assert len(corner.all("replicasets")) == 1
+    assert len(sandbox.all("replicasets")) == 1
 
 
-async def test_minimum_ready_seconds_pass_before_the_old_pod_goes(corner: Corner) -> None:
-    corner.add_nodes("a", "b")
-    (old,) = corner.deploy("web", 1, minReadySeconds=2)
-    new = await moved(corner, old, other_node(corner, old))
-    migration = corner.get("migrations", f"move-{old['metadata']['name']}")
+async def test_minimum_ready_seconds_pass_before_the_old_pod_goes(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a", "b")
+    (old,) = sandbox.deploy("web", 1, minReadySeconds=2)
+    new = await moved(sandbox, old, other_node(sandbox, old))
+    migration = sandbox.get("migrations", f"move-{old['metadata']['name']}")
     assert migration is not None
     times = {condition["type"]: condition for condition in migration["status"]["conditions"]}
     ready = next(
@@ -112,53 +112,53 @@ def seconds_between(earlier: str, later: str) -> float:
     return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
 
 
-async def test_a_plain_replicaset_gets_its_label_back_at_the_handover(corner: Corner) -> None:
+async def test_a_plain_replicaset_gets_its_label_back_at_the_handover(sandbox: Sandbox) -> None:
     """The label that no Service selects by is withheld: the new pod serves from the start."""
-    corner.add_nodes("a", "b")
+    sandbox.add_nodes("a", "b")
     labels = {"app": "web", "tier": "front"}
-    body = replicaset(f"{corner.namespace}/web", 2, "100m", labels=labels, template=corner.here())
+    body = replicaset(f"{sandbox.namespace}/web", 2, "100m", labels=labels, template=sandbox.here())
     service = {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": "web", "namespace": corner.namespace},
+        "metadata": {"name": "web", "namespace": sandbox.namespace},
         "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
     }
-    apply(corner.cluster, body, service)
-    pods = corner.wait_ready("web", 2)
-    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
-        new = await moved(corner, pods[0], other_node(corner, pods[0]))
+    apply(sandbox.cluster, body, service)
+    pods = sandbox.wait_ready("web", 2)
+    with ReadyPodWatch(sandbox.cluster, sandbox.namespace) as watcher:
+        new = await moved(sandbox, pods[0], other_node(sandbox, pods[0]))
     # The watcher counts by the Service's label: the new pod was there before the old one went.
     assert (watcher.fewest["web"], watcher.most["web"]) == (2, 3)
     assert new["metadata"]["labels"]["tier"] == "front"
-    assert len(corner.pods("web")) == 2
+    assert len(sandbox.pods("web")) == 2
 
 
-async def test_a_replication_controllers_pod_is_handed_over(corner: Corner) -> None:
-    corner.add_nodes("a", "b")
+async def test_a_replication_controllers_pod_is_handed_over(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a", "b")
     labels = {"app": "web", "track": "stable"}
-    template = {"metadata": {"labels": labels}, "spec": replication_spec(corner)}
+    template = {"metadata": {"labels": labels}, "spec": replication_spec(sandbox)}
     body = {
         "apiVersion": "v1",
         "kind": "ReplicationController",
-        "metadata": {"name": "web", "namespace": corner.namespace},
+        "metadata": {"name": "web", "namespace": sandbox.namespace},
         "spec": {"replicas": 2, "selector": labels, "template": template},
     }
-    apply(corner.cluster, body)
-    pods = corner.wait_ready("web", 2)
-    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
-        new = await moved(corner, pods[0], other_node(corner, pods[0]))
+    apply(sandbox.cluster, body)
+    pods = sandbox.wait_ready("web", 2)
+    with ReadyPodWatch(sandbox.cluster, sandbox.namespace) as watcher:
+        new = await moved(sandbox, pods[0], other_node(sandbox, pods[0]))
     assert new["metadata"]["ownerReferences"][0]["kind"] == "ReplicationController"
-    assert len(corner.pods("web")) == 2
+    assert len(sandbox.pods("web")) == 2
     assert watcher.fewest.get("web", 2) >= 1
 
 
-def replication_spec(corner: Corner) -> JsonObject:
-    return {"containers": [{"name": "app", "image": "x"}], **corner.here()}
+def replication_spec(sandbox: Sandbox) -> JsonObject:
+    return {"containers": [{"name": "app", "image": "x"}], **sandbox.here()}
 
 
-async def test_the_pods_own_needs_about_nodes_are_kept(corner: Corner) -> None:
+async def test_the_pods_own_needs_about_nodes_are_kept(sandbox: Sandbox) -> None:
     """The target does not satisfy them: the scheduler refuses the new pod, as it should."""
-    corner.add_nodes("a", labels={"disk": "fast"})
+    sandbox.add_nodes("a", labels={"disk": "fast"})
     needs = {
         "nodeSelectorTerms": [
             {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]},
@@ -166,82 +166,82 @@ async def test_the_pods_own_needs_about_nodes_are_kept(corner: Corner) -> None:
         ]
     }
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": needs}}
-    (old,) = corner.deploy("web", 1, {"affinity": affinity})
-    (slow,) = corner.add_nodes("slow", labels={"disk": "slow"})
+    (old,) = sandbox.deploy("web", 1, {"affinity": affinity})
+    (slow,) = sandbox.add_nodes("slow", labels={"disk": "slow"})
     once = msgspec.structs.replace(QUICK_OPTIONS, max_retries=0)
-    async with controller_on(corner.cluster, once):
-        name = corner.migrate(old, slow)
-        (status,) = await corner.finished(name)
+    async with controller_on(sandbox.cluster, once):
+        name = sandbox.migrate(old, slow)
+        (status,) = await sandbox.finished(name)
         assert status["phase"] == "Failed"
         assert "node affinity" in status["message"]
-    (fast,) = corner.add_nodes("faster", labels={"disk": "faster"})
-    await moved(corner, old, fast, name="again")
+    (fast,) = sandbox.add_nodes("faster", labels={"disk": "faster"})
+    await moved(sandbox, old, fast, name="again")
 
 
-async def test_a_deletion_cost_that_the_user_gave_is_restored(corner: Corner) -> None:
-    corner.add_nodes("a", "b")
-    (old,) = corner.deploy("web", 1)
-    path = corner.path("pods", old["metadata"]["name"])
-    corner.outside.patch(path, {"metadata": {"annotations": {COST: "100"}}})
+async def test_a_deletion_cost_that_the_user_gave_is_restored(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a", "b")
+    (old,) = sandbox.deploy("web", 1)
+    path = sandbox.path("pods", old["metadata"]["name"])
+    sandbox.outside.patch(path, {"metadata": {"annotations": {COST: "100"}}})
     seen: list[str] = []
     paused: list[bool] = []
 
     def pause_after_lowering(point: str, key: str) -> None:
         if point == "after-lower-cost" and not paused:
             paused.append(True)
-            seen.append(corner.outside.get(path)["metadata"]["annotations"][COST])
-            migration = corner.path("migrations", key.partition("/")[2])
-            corner.outside.patch(migration, {"spec": {"paused": True}})
+            seen.append(sandbox.outside.get(path)["metadata"]["annotations"][COST])
+            migration = sandbox.path("migrations", key.partition("/")[2])
+            sandbox.outside.patch(migration, {"spec": {"paused": True}})
             # The controller must hear of it before it continues: it would be committed.
-            corner.outside.patch(path, {"metadata": {"annotations": {"note": "changed"}}})
-            new = corner.outside.get(migration)["status"]["newPod"]
+            sandbox.outside.patch(path, {"metadata": {"annotations": {"note": "changed"}}})
+            new = sandbox.outside.get(migration)["status"]["newPod"]
             touched = {"metadata": {"annotations": {"note": "changed"}}}
-            corner.outside.patch(corner.path("pods", new), touched)
+            sandbox.outside.patch(sandbox.path("pods", new), touched)
 
-    async with controller_on(corner.cluster, reached=pause_after_lowering):
-        name = corner.migrate(old, other_node(corner, old))
-        await corner.until(
-            lambda: corner.status(name).get("phase") == "Pending" and paused, "it is paused"
+    async with controller_on(sandbox.cluster, reached=pause_after_lowering):
+        name = sandbox.migrate(old, other_node(sandbox, old))
+        await sandbox.until(
+            lambda: sandbox.status(name).get("phase") == "Pending" and paused, "it is paused"
         )
     assert seen == ["-2147483647"]
-    found = corner.pod(old["metadata"]["name"])
+    found = sandbox.pod(old["metadata"]["name"])
     assert found is not None
     assert found["metadata"]["annotations"] == {COST: "100", "note": "changed"}
-    assert corner.leftovers() == []
+    assert sandbox.leftovers() == []
 
 
-async def test_nothing_is_handed_over_while_another_pod_is_not_ready(corner: Corner) -> None:
+async def test_nothing_is_handed_over_while_another_pod_is_not_ready(sandbox: Sandbox) -> None:
     """A workload deletes pods that are not Ready first: it would be the wrong one."""
-    corner.add_nodes("a", "b")
-    pods = corner.deploy("web", 2)
+    sandbox.add_nodes("a", "b")
+    pods = sandbox.deploy("web", 2)
     sick = pods[1]["metadata"]["name"]
-    set_ready(corner, sick, "False")
-    async with controller_on(corner.cluster):
-        name = corner.migrate(pods[0], other_node(corner, pods[0]))
-        await corner.until(
-            lambda: "is not Ready" in corner.status(name).get("message", ""), "it waits"
+    set_ready(sandbox, sick, "False")
+    async with controller_on(sandbox.cluster):
+        name = sandbox.migrate(pods[0], other_node(sandbox, pods[0]))
+        await sandbox.until(
+            lambda: "is not Ready" in sandbox.status(name).get("message", ""), "it waits"
         )
-        assert corner.pod(pods[0]["metadata"]["name"]) is not None
-        set_ready(corner, sick, "True")
-        (status,) = await corner.finished(name)
+        assert sandbox.pod(pods[0]["metadata"]["name"]) is not None
+        set_ready(sandbox, sick, "True")
+        (status,) = await sandbox.finished(name)
     assert status["outcome"] == "Landed"
-    assert corner.pod(sick) is not None
+    assert sandbox.pod(sick) is not None
 
 
-def set_ready(corner: Corner, name: str, status: str) -> None:
-    path = corner.path("pods", name)
-    conditions = corner.outside.get(path)["status"]["conditions"]
+def set_ready(sandbox: Sandbox, name: str, status: str) -> None:
+    path = sandbox.path("pods", name)
+    conditions = sandbox.outside.get(path)["status"]["conditions"]
     for condition in conditions:
         if condition["type"] == "Ready":
             condition["status"] = status
-    corner.outside.patch(f"{path}/status", {"status": {"conditions": conditions}})
+    sandbox.outside.patch(f"{path}/status", {"status": {"conditions": conditions}})
 
 
-async def test_a_handoff_passes_two_budgets_that_no_eviction_could(corner: Corner) -> None:
-    corner.add_nodes("a", "b")
-    pods = corner.deploy("web", 2)
-    key = f"{corner.namespace}/web"
-    apply(corner.cluster, budget(key, min_available=2))
-    apply(corner.cluster, budget(f"{key}-too", max_unavailable=0, selector={"app": "web"}))
-    await moved(corner, pods[0], other_node(corner, pods[0]))
-    assert sum(map(is_ready, corner.pods("web"))) == 2
+async def test_a_handoff_passes_two_budgets_that_no_eviction_could(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a", "b")
+    pods = sandbox.deploy("web", 2)
+    key = f"{sandbox.namespace}/web"
+    apply(sandbox.cluster, budget(key, min_available=2))
+    apply(sandbox.cluster, budget(f"{key}-too", max_unavailable=0, selector={"app": "web"}))
+    await moved(sandbox, pods[0], other_node(sandbox, pods[0]))
+    assert sum(map(is_ready, sandbox.pods("web"))) == 2

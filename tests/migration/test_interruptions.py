@@ -19,7 +19,7 @@ from tests.migration.support import (
     COST,
     ID,
     QUICK_OPTIONS,
-    Corner,
+    Sandbox,
     controller_on,
     is_ready,
     node_of,
@@ -32,66 +32,66 @@ PATIENT = msgspec.structs.replace(QUICK_OPTIONS, max_retries=3)
 class Moving:
     """A pod in the middle of a handoff: its successor is on the target and not Ready yet."""
 
-    def __init__(self, corner: Corner, replicas: int = 2, **template: Any) -> None:
-        self.corner = corner
-        corner.add_nodes("a", "b")
-        pods = deployed(corner, replicas, template)
-        (self.target,) = corner.add_nodes("target", managed=False, cpu="1")
-        path = corner.path("pods", pods[0]["metadata"]["name"])
+    def __init__(self, sandbox: Sandbox, replicas: int = 2, **template: Any) -> None:
+        self.sandbox = sandbox
+        sandbox.add_nodes("a", "b")
+        pods = deployed(sandbox, replicas, template)
+        (self.target,) = sandbox.add_nodes("target", managed=False, cpu="1")
+        path = sandbox.path("pods", pods[0]["metadata"]["name"])
         notes = {"metadata": {"annotations": {COST: "42", "note": "mine"}}}
-        self.old = corner.outside.patch(path, notes)
+        self.old = sandbox.outside.patch(path, notes)
         self.replicas = replicas
         self.migration = ""
 
     async def start(self, **spec: Any) -> None:
         """Ask for the move, and wait until the new pod is there."""
-        self.migration = self.corner.migrate(self.old, self.target, **spec)
-        await self.corner.until(lambda: self.new(), "the new pod was created")
+        self.migration = self.sandbox.migrate(self.old, self.target, **spec)
+        await self.sandbox.until(lambda: self.new(), "the new pod was created")
 
     async def bound(self) -> None:
         """Wait until the new pod is on the target."""
-        await self.corner.until(
+        await self.sandbox.until(
             lambda: node_of(self.new() or self.old) == self.target, "the new pod is bound"
         )
 
     def new(self) -> JsonObject | None:
         """The new pod, if there is one that lives."""
         name = self.status().get("newPod", "")
-        found = self.corner.pod(name) if name else None
+        found = self.sandbox.pod(name) if name else None
         is_alive = found is not None and "deletionTimestamp" not in found["metadata"]
         return found if is_alive else None
 
     def status(self) -> JsonObject:
-        return self.corner.status(self.migration)
+        return self.sandbox.status(self.migration)
 
     def patch_new(self, status: JsonObject) -> None:
         new = self.new()
         assert new is not None
-        path = self.corner.path("pods", new["metadata"]["name"])
-        self.corner.outside.patch(f"{path}/status", {"status": status})
+        path = self.sandbox.path("pods", new["metadata"]["name"])
+        self.sandbox.outside.patch(f"{path}/status", {"status": status})
 
     def the_old_pod_is_as_it_was(self) -> bool:
-        found = self.corner.pod(self.old["metadata"]["name"])
+        found = self.sandbox.pod(self.old["metadata"]["name"])
         return found is not None and written_on(found) == written_on(self.old)
 
     async def ended(self, phase: str, message: str) -> None:
         """Wait until it is over; everything is as it was, and the message says what happened."""
-        (status,) = await self.corner.finished(self.migration)
+        (status,) = await self.sandbox.finished(self.migration)
         assert status["phase"] == phase, status
         assert message in status["message"]
-        await self.corner.until(lambda: not self.corner.leftovers(), "nothing is left behind")
+        await self.sandbox.until(lambda: not self.sandbox.leftovers(), "nothing is left behind")
         assert self.new() is None
 
 
-def deployed(corner: Corner, replicas: int, template: dict[str, Any]) -> list[JsonObject]:
+def deployed(sandbox: Sandbox, replicas: int, template: dict[str, Any]) -> list[JsonObject]:
     """The pods of a Deployment; those of an unknown scheduler are bound by hand."""
     if "schedulerName" not in template:
-        return corner.deploy("web", replicas, template)
-    body = deployment(f"{corner.namespace}/web", replicas, template=corner.here(**template))
-    apply(corner.cluster, body)
-    for pod in wait_until(lambda: corner.pods("web"), what="pods were created"):
-        bind(corner, pod, corner.nodes[0])
-    return corner.wait_ready("web", replicas)
+        return sandbox.deploy("web", replicas, template)
+    body = deployment(f"{sandbox.namespace}/web", replicas, template=sandbox.here(**template))
+    apply(sandbox.cluster, body)
+    for pod in wait_until(lambda: sandbox.pods("web"), what="pods were created"):
+        bind(sandbox, pod, sandbox.nodes[0])
+    return sandbox.wait_ready("web", replicas)
 
 
 def written_on(pod: JsonObject) -> tuple[Any, Any, str]:
@@ -100,84 +100,84 @@ def written_on(pod: JsonObject) -> tuple[Any, Any, str]:
 
 
 @pytest.fixture
-def moving(corner: Corner) -> Moving:
-    return Moving(corner)
+def moving(sandbox: Sandbox) -> Moving:
+    return Moving(sandbox)
 
 
 @pytest.fixture
 async def impatient(moving: Moving) -> AsyncIterator[Moving]:
     """A controller that gives up after the first failure."""
-    async with controller_on(moving.corner.cluster, ONCE):
+    async with controller_on(moving.sandbox.cluster, ONCE):
         yield moving
 
 
 async def test_a_pod_that_is_deleted_cancels_its_migration(impatient: Moving) -> None:
     await impatient.start()
-    impatient.corner.outside.delete(
-        impatient.corner.path("pods", impatient.old["metadata"]["name"])
+    impatient.sandbox.outside.delete(
+        impatient.sandbox.path("pods", impatient.old["metadata"]["name"])
     )
     await impatient.ended("Cancelled", "was deleted or has finished")
-    impatient.corner.wait_ready("web", 2)
+    impatient.sandbox.wait_ready("web", 2)
 
 
 async def test_a_rollout_cancels_the_migration(impatient: Moving) -> None:
     await impatient.start()
     template = {"metadata": {"annotations": {"version": "2"}}}
-    path = impatient.corner.path("deployments", "web")
-    impatient.corner.outside.patch(path, {"spec": {"template": template}})
+    path = impatient.sandbox.path("deployments", "web")
+    impatient.sandbox.outside.patch(path, {"spec": {"template": template}})
     await impatient.ended("Cancelled", "Deployment web")
 
 
-async def test_a_scale_down_cancels_the_migration(corner: Corner) -> None:
-    moving = Moving(corner, replicas=3)
-    async with controller_on(corner.cluster, ONCE):
+async def test_a_scale_down_cancels_the_migration(sandbox: Sandbox) -> None:
+    moving = Moving(sandbox, replicas=3)
+    async with controller_on(sandbox.cluster, ONCE):
         await moving.start()
-        corner.outside.patch(corner.path("deployments", "web"), {"spec": {"replicas": 2}})
+        sandbox.outside.patch(sandbox.path("deployments", "web"), {"spec": {"replicas": 2}})
         await moving.ended("Cancelled", "Deployment web")
-    corner.wait_ready("web", 2)
+    sandbox.wait_ready("web", 2)
 
 
-async def test_a_scale_up_does_not_disturb_the_migration(corner: Corner) -> None:
-    moving = Moving(corner)
-    async with controller_on(corner.cluster, ONCE):
+async def test_a_scale_up_does_not_disturb_the_migration(sandbox: Sandbox) -> None:
+    moving = Moving(sandbox)
+    async with controller_on(sandbox.cluster, ONCE):
         await moving.start()
         await moving.bound()
-        corner.outside.patch(corner.path("deployments", "web"), {"spec": {"replicas": 3}})
-        await corner.until(
-            lambda: len([pod for pod in corner.pods("web") if node_of(pod)]) == 4, "one pod more"
+        sandbox.outside.patch(sandbox.path("deployments", "web"), {"spec": {"replicas": 3}})
+        await sandbox.until(
+            lambda: len([pod for pod in sandbox.pods("web") if node_of(pod)]) == 4, "one pod more"
         )
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-        for pod in corner.pods("web"):
+        for pod in sandbox.pods("web"):
             if node_of(pod) == moving.target:
-                path = corner.path("pods", pod["metadata"]["name"])
+                path = sandbox.path("pods", pod["metadata"]["name"])
                 status = {"phase": "Running", "conditions": [ready]}
-                corner.outside.patch(f"{path}/status", {"status": status})
-        (ended,) = await corner.finished(moving.migration)
+                sandbox.outside.patch(f"{path}/status", {"status": status})
+        (ended,) = await sandbox.finished(moving.migration)
     assert ended["outcome"] == "Landed", ended
 
 
 async def test_a_deleted_workload_cancels_the_migration(impatient: Moving) -> None:
     await impatient.start()
-    impatient.corner.outside.delete(impatient.corner.path("deployments", "web"))
-    (status,) = await impatient.corner.finished(impatient.migration)
+    impatient.sandbox.outside.delete(impatient.sandbox.path("deployments", "web"))
+    (status,) = await impatient.sandbox.finished(impatient.migration)
     assert status["phase"] == "Cancelled", status
-    await impatient.corner.until(lambda: not impatient.new(), "the new pod is deleted")
+    await impatient.sandbox.until(lambda: not impatient.new(), "the new pod is deleted")
 
 
 async def test_a_cordoned_target_is_given_up(impatient: Moving) -> None:
     await impatient.start()
     path = f"/api/v1/nodes/{impatient.target}"
-    impatient.corner.outside.patch(path, {"spec": {"unschedulable": True}})
+    impatient.sandbox.outside.patch(path, {"spec": {"unschedulable": True}})
     await impatient.ended("Failed", "is cordoned")
     assert impatient.the_old_pod_is_as_it_was()
 
 
 async def test_a_target_that_is_not_ready_is_given_up(impatient: Moving) -> None:
     await impatient.start()
-    node = impatient.corner.outside.get(f"/api/v1/nodes/{impatient.target}")
+    node = impatient.sandbox.outside.get(f"/api/v1/nodes/{impatient.target}")
     for condition in node["status"]["conditions"]:
         condition["status"] = "False"
-    impatient.corner.outside.patch(
+    impatient.sandbox.outside.patch(
         f"/api/v1/nodes/{impatient.target}/status",
         {"status": {"conditions": node["status"]["conditions"]}},
     )
@@ -187,29 +187,29 @@ async def test_a_target_that_is_not_ready_is_given_up(impatient: Moving) -> None
 
 async def test_a_target_that_is_deleted_is_given_up(impatient: Moving) -> None:
     await impatient.start()
-    impatient.corner.outside.delete(f"/api/v1/nodes/{impatient.target}")
+    impatient.sandbox.outside.delete(f"/api/v1/nodes/{impatient.target}")
     await impatient.ended("Failed", "does not exist")
     assert impatient.the_old_pod_is_as_it_was()
 
 
 async def test_a_new_pod_that_fits_nowhere_is_removed_with_the_schedulers_reason(
-    corner: Corner,
+    sandbox: Sandbox,
 ) -> None:
-    moving = Moving(corner)
-    (moving.target,) = corner.add_nodes("tiny", cpu="50m")
-    async with controller_on(corner.cluster, ONCE):
-        moving.migration = corner.migrate(moving.old, moving.target)
+    moving = Moving(sandbox)
+    (moving.target,) = sandbox.add_nodes("tiny", cpu="50m")
+    async with controller_on(sandbox.cluster, ONCE):
+        moving.migration = sandbox.migrate(moving.old, moving.target)
         await moving.ended("Failed", "Insufficient cpu")
     assert moving.the_old_pod_is_as_it_was()
 
 
 async def test_a_new_pod_that_is_preempted_is_given_up(impatient: Moving) -> None:
-    corner = impatient.corner
+    sandbox = impatient.sandbox
     await impatient.start()
     await impatient.bound()
-    name = f"{corner.namespace}-important"
+    name = f"{sandbox.namespace}-important"
     apply(
-        corner.cluster,
+        sandbox.cluster,
         {
             "apiVersion": "scheduling.k8s.io/v1",
             "kind": "PriorityClass",
@@ -218,16 +218,16 @@ async def test_a_new_pod_that_is_preempted_is_given_up(impatient: Moving) -> Non
         },
     )
     rival = pod_object(
-        f"{corner.namespace}/rival",
+        f"{sandbox.namespace}/rival",
         cpu="1",
         priorityClassName=name,
         nodeSelector={"kubernetes.io/hostname": impatient.target},
     )
     del rival["status"]
-    apply(corner.cluster, rival)
+    apply(sandbox.cluster, rival)
     await impatient.ended("Failed", "preempted by a pod of higher priority")
     assert impatient.the_old_pod_is_as_it_was()
-    corner.outside.delete(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}")
+    sandbox.outside.delete(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}")
 
 
 def waiting(reason: str, restarts: int = 0) -> JsonObject:
@@ -245,10 +245,10 @@ async def test_a_new_pod_that_keeps_crashing_is_given_up_at_once(impatient: Movi
 
 
 async def test_a_new_pod_that_does_not_become_ready_is_given_up_with_the_reason(
-    corner: Corner,
+    sandbox: Sandbox,
 ) -> None:
-    moving = Moving(corner)
-    async with controller_on(corner.cluster, ONCE):
+    moving = Moving(sandbox)
+    async with controller_on(sandbox.cluster, ONCE):
         await moving.start(timeoutSeconds=2)
         await moving.bound()
         moving.patch_new(waiting("ImagePullBackOff"))
@@ -257,49 +257,49 @@ async def test_a_new_pod_that_does_not_become_ready_is_given_up_with_the_reason(
     assert moving.the_old_pod_is_as_it_was()
 
 
-async def test_a_new_pod_that_is_placed_elsewhere_is_removed(corner: Corner) -> None:
-    moving = Moving(corner, replicas=1, schedulerName="somebodys-own")
-    async with controller_on(corner.cluster, ONCE):
+async def test_a_new_pod_that_is_placed_elsewhere_is_removed(sandbox: Sandbox) -> None:
+    moving = Moving(sandbox, replicas=1, schedulerName="somebodys-own")
+    async with controller_on(sandbox.cluster, ONCE):
         await moving.start()
         # A scheduler that does not care what pods need.
-        bind(corner, moving.new(), node_of(moving.old))
+        bind(sandbox, moving.new(), node_of(moving.old))
         await moving.ended("Failed", f"was placed on {node_of(moving.old)} instead of")
     assert moving.the_old_pod_is_as_it_was()
 
 
-def bind(corner: Corner, pod: JsonObject | None, node: str) -> None:
+def bind(sandbox: Sandbox, pod: JsonObject | None, node: str) -> None:
     assert pod is not None
-    path = corner.path("pods", pod["metadata"]["name"])
+    path = sandbox.path("pods", pod["metadata"]["name"])
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
     binding = {"metadata": {"name": pod["metadata"]["name"]}, "target": target}
-    corner.outside.create(f"{path}/binding", binding)
+    sandbox.outside.create(f"{path}/binding", binding)
 
 
 async def test_a_quota_that_rejects_the_new_pod_is_reported(impatient: Moving) -> None:
-    corner = impatient.corner
+    sandbox = impatient.sandbox
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
-        "metadata": {"name": "few", "namespace": corner.namespace},
+        "metadata": {"name": "few", "namespace": sandbox.namespace},
         "spec": {"hard": {"pods": "2"}},
     }
-    corner.outside.create(corner.path("resourcequotas"), quota)
-    await corner.until(
-        lambda: (corner.get("resourcequotas", "few") or {}).get("status", {}).get("used"),
+    sandbox.outside.create(sandbox.path("resourcequotas"), quota)
+    await sandbox.until(
+        lambda: (sandbox.get("resourcequotas", "few") or {}).get("status", {}).get("used"),
         "the quota is counted",
     )
-    impatient.migration = corner.migrate(impatient.old, impatient.target)
+    impatient.migration = sandbox.migrate(impatient.old, impatient.target)
     await impatient.ended("Failed", "exceeded quota: few")
     assert impatient.the_old_pod_is_as_it_was()
 
 
 @pytest.fixture
-def refusing(corner: Corner) -> Iterator[str]:
+def refusing(sandbox: Sandbox) -> Iterator[str]:
     """A policy that lets no pod of a migration into the namespace; its message."""
     message = "no strangers here"
     base = "/apis/admissionregistration.k8s.io/v1"
     labels = "object.metadata.labels"
-    name = f"{corner.namespace}-strangers"
+    name = f"{sandbox.namespace}-strangers"
     rule = {
         "apiGroups": [""],
         "apiVersions": ["v1"],
@@ -316,7 +316,7 @@ def refusing(corner: Corner) -> Iterator[str]:
         ],
     }
     meta = {"name": name}
-    client = corner.outside
+    client = sandbox.outside
     client.create(
         f"{base}/validatingadmissionpolicies",
         {
@@ -326,7 +326,7 @@ def refusing(corner: Corner) -> Iterator[str]:
             "spec": spec,
         },
     )
-    here = {"matchLabels": {"kubernetes.io/metadata.name": corner.namespace}}
+    here = {"matchLabels": {"kubernetes.io/metadata.name": sandbox.namespace}}
     binding = {
         "policyName": name,
         "validationActions": ["Deny"],
@@ -343,9 +343,9 @@ def refusing(corner: Corner) -> Iterator[str]:
     )
 
     def is_at_work() -> bool:
-        stranger = pod_object(f"{corner.namespace}/stranger", labels={ID: "x"})
+        stranger = pod_object(f"{sandbox.namespace}/stranger", labels={ID: "x"})
         try:
-            client.create(corner.path("pods") + "?dryRun=All", stranger)
+            client.create(sandbox.path("pods") + "?dryRun=All", stranger)
         except ApiError as error:
             return message in str(error)
         return False
@@ -359,55 +359,55 @@ def refusing(corner: Corner) -> Iterator[str]:
 async def test_an_admission_policy_that_rejects_the_new_pod_is_reported(
     moving: Moving, refusing: str
 ) -> None:
-    async with controller_on(moving.corner.cluster, ONCE):
-        moving.migration = moving.corner.migrate(moving.old, moving.target)
+    async with controller_on(moving.sandbox.cluster, ONCE):
+        moving.migration = moving.sandbox.migrate(moving.old, moving.target)
         await moving.ended("Failed", refusing)
     assert moving.the_old_pod_is_as_it_was()
 
 
 async def test_a_migration_that_a_person_deletes_is_rolled_back(impatient: Moving) -> None:
-    corner = impatient.corner
+    sandbox = impatient.sandbox
     await impatient.start()
     new = impatient.new()
     assert new is not None
-    corner.outside.delete(corner.path("migrations", impatient.migration))
-    await corner.until(lambda: not corner.leftovers(), "all is rolled back")
-    await corner.until(lambda: impatient.the_old_pod_is_as_it_was(), "the old pod is as it was")
-    left = corner.pod(new["metadata"]["name"])
+    sandbox.outside.delete(sandbox.path("migrations", impatient.migration))
+    await sandbox.until(lambda: not sandbox.leftovers(), "all is rolled back")
+    await sandbox.until(lambda: impatient.the_old_pod_is_as_it_was(), "the old pod is as it was")
+    left = sandbox.pod(new["metadata"]["name"])
     assert left is None or "deletionTimestamp" in left["metadata"]
 
 
 async def test_a_paused_migration_is_rolled_back_and_continues_when_it_is_resumed(
     impatient: Moving,
 ) -> None:
-    corner = impatient.corner
+    sandbox = impatient.sandbox
     await impatient.start()
-    path = corner.path("migrations", impatient.migration)
-    corner.outside.patch(path, {"spec": {"paused": True}})
-    await corner.until(
-        lambda: impatient.status()["phase"] == "Pending" and not corner.leftovers(), "it is paused"
+    path = sandbox.path("migrations", impatient.migration)
+    sandbox.outside.patch(path, {"spec": {"paused": True}})
+    await sandbox.until(
+        lambda: impatient.status()["phase"] == "Pending" and not sandbox.leftovers(), "it is paused"
     )
     assert impatient.the_old_pod_is_as_it_was()
     assert impatient.status()["message"] == "paused"
-    corner.outside.patch(path, {"spec": {"paused": False}})
-    await corner.until(lambda: impatient.new(), "it continues")
+    sandbox.outside.patch(path, {"spec": {"paused": False}})
+    await sandbox.until(lambda: impatient.new(), "it continues")
     assert impatient.status()["attempts"] == 2
 
 
-async def test_a_failure_is_retried_with_a_new_pod_until_it_works(corner: Corner) -> None:
-    moving = Moving(corner)
-    async with controller_on(corner.cluster, PATIENT):
+async def test_a_failure_is_retried_with_a_new_pod_until_it_works(sandbox: Sandbox) -> None:
+    moving = Moving(sandbox)
+    async with controller_on(sandbox.cluster, PATIENT):
         await moving.start()
         await moving.bound()
         first = moving.new()
         assert first is not None
         moving.patch_new(waiting("CrashLoopBackOff", 4))
-        await corner.until(lambda: moving.status().get("attempts") == 2, "it is tried again")
-        await corner.until(lambda: moving.new(), "there is another new pod")
+        await sandbox.until(lambda: moving.status().get("attempts") == 2, "it is tried again")
+        await sandbox.until(lambda: moving.new(), "there is another new pod")
         await moving.bound()
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
         moving.patch_new({"phase": "Running", "conditions": [ready]})
-        (status,) = await corner.finished(moving.migration)
+        (status,) = await sandbox.finished(moving.migration)
     assert (status["phase"], status["outcome"]) == ("Completed", "Landed"), status
     assert status["newPod"] != first["metadata"]["name"]
-    await corner.until(lambda: sum(map(is_ready, corner.pods("web"))) == 2, "two are Ready")
+    await sandbox.until(lambda: sum(map(is_ready, sandbox.pods("web"))) == 2, "two are Ready")

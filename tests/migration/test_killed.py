@@ -17,7 +17,7 @@ from testcluster.builders import budget, deployment, pod, statefulset
 from testcluster.client import JsonObject
 from testcluster.waiting import wait_until
 from tests.migration.ready_pod_watch import ReadyPodWatch
-from tests.migration.support import COST, Corner, is_ready, node_of
+from tests.migration.support import COST, Sandbox, is_ready, node_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,43 +74,43 @@ def controller(cluster: TestCluster, *killed_at: str) -> "subprocess.Popen[bytes
     )
 
 
-def run_killed(corner: Corner, all_cases: list[Case], target: str) -> dict[str, JsonObject]:
+def run_killed(sandbox: Sandbox, all_cases: list[Case], target: str) -> dict[str, JsonObject]:
     """Migrate the pod of status case while its controller is killed; the statuses in the end."""
     for case in all_cases:
-        (old,) = [found for found in corner.pods(case.app) if is_ready(found)]
-        corner.migrate(old, target, case.migration)
-        key = f"{corner.namespace}/{case.migration}"
-        process = controller(corner.cluster, case.point, key)
+        (old,) = [found for found in sandbox.pods(case.app) if is_ready(found)]
+        sandbox.migrate(old, target, case.migration)
+        key = f"{sandbox.namespace}/{case.migration}"
+        process = controller(sandbox.cluster, case.point, key)
         try:
             output, _ = process.communicate(timeout=120)
         finally:
             process.kill()
         assert process.returncode == -signal.SIGKILL, (case, output.decode()[-2000:])
-    last = controller(corner.cluster)
+    last = controller(sandbox.cluster)
     try:
         names = [case.migration for case in all_cases]
         try:
-            wait_until(lambda: not unfinished(corner, names), what="all migrations finished")
+            wait_until(lambda: not unfinished(sandbox, names), what="all migrations finished")
         except AssertionError as error:
-            error.add_note(f"{unfinished(corner, names)}")
+            error.add_note(f"{unfinished(sandbox, names)}")
             raise
-        wait_until(lambda: not corner.leftovers(), what="nothing is left behind")
+        wait_until(lambda: not sandbox.leftovers(), what="nothing is left behind")
     finally:
         last.kill()
         last.communicate()
-    return {name: corner.status(name) for name in names}
+    return {name: sandbox.status(name) for name in names}
 
 
-def unfinished(corner: Corner, names: list[str]) -> dict[str, JsonObject]:
-    statuses = {name: corner.status(name) for name in names}
+def unfinished(sandbox: Sandbox, names: list[str]) -> dict[str, JsonObject]:
+    statuses = {name: sandbox.status(name) for name in names}
     return {name: status for name, status in statuses.items() if "finishedAt" not in status}
 
 
 @pytest.fixture
-def nodes(corner: Corner) -> tuple[str, str]:
+def nodes(sandbox: Sandbox) -> tuple[str, str]:
     """A node that everything starts on, and one that is free."""
-    (first,) = corner.add_nodes("first", cpu="16")
-    return first, f"{corner.namespace}-second"
+    (first,) = sandbox.add_nodes("first", cpu="16")
+    return first, f"{sandbox.namespace}-second"
 
 
 def written_on(pod: JsonObject) -> tuple[dict[str, str], dict[str, str]]:
@@ -119,97 +119,97 @@ def written_on(pod: JsonObject) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def test_killed_in_a_handoff_it_continues_with_no_second_copy_and_no_gap(
-    corner: Corner, nodes: tuple[str, str]
+    sandbox: Sandbox, nodes: tuple[str, str]
 ) -> None:
     all_cases = cases("h", HANDOFF)
     for case in all_cases:
-        body = deployment(f"{corner.namespace}/{case.app}", 1, "100m", template=corner.here())
-        protection = budget(f"{corner.namespace}/{case.app}", min_available=1)
-        apply(corner.cluster, body, protection)
-    wait_until(lambda: sum(map(is_ready, corner.pods())) == len(all_cases))
-    corner.add_nodes("second", cpu="16")
-    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
-        statuses = run_killed(corner, all_cases, nodes[1])
-        wait_until(lambda: len(corner.pods()) == len(all_cases), what="one pod each")
+        body = deployment(f"{sandbox.namespace}/{case.app}", 1, "100m", template=sandbox.here())
+        protection = budget(f"{sandbox.namespace}/{case.app}", min_available=1)
+        apply(sandbox.cluster, body, protection)
+    wait_until(lambda: sum(map(is_ready, sandbox.pods())) == len(all_cases))
+    sandbox.add_nodes("second", cpu="16")
+    with ReadyPodWatch(sandbox.cluster, sandbox.namespace) as watcher:
+        statuses = run_killed(sandbox, all_cases, nodes[1])
+        wait_until(lambda: len(sandbox.pods()) == len(all_cases), what="one pod each")
     assert {status["outcome"] for status in statuses.values()} == {"Landed"}
-    assert {node_of(found) for found in corner.pods()} == {nodes[1]}
+    assert {node_of(found) for found in sandbox.pods()} == {nodes[1]}
     assert set(watcher.fewest.values()) == {1}
     assert max(watcher.most.values()) <= 2
     assert watcher.problems == []
 
 
 def test_killed_in_a_rollback_it_leaves_the_old_pod_exactly_as_it_was(
-    corner: Corner, nodes: tuple[str, str]
+    sandbox: Sandbox, nodes: tuple[str, str]
 ) -> None:
     all_cases = cases("u", ROLLBACK)
     for case in all_cases:
-        body = deployment(f"{corner.namespace}/{case.app}", 1, "100m", template=corner.here())
-        apply(corner.cluster, body)
-    wait_until(lambda: sum(map(is_ready, corner.pods())) == len(all_cases))
-    for found in corner.pods():
-        path = corner.path("pods", found["metadata"]["name"])
-        corner.outside.patch(path, {"metadata": {"annotations": {COST: "7", "note": "mine"}}})
-    before = {found["metadata"]["uid"]: written_on(found) for found in corner.pods()}
-    corner.add_nodes("second", cpu="50m")
-    statuses = run_killed(corner, all_cases, nodes[1])
+        body = deployment(f"{sandbox.namespace}/{case.app}", 1, "100m", template=sandbox.here())
+        apply(sandbox.cluster, body)
+    wait_until(lambda: sum(map(is_ready, sandbox.pods())) == len(all_cases))
+    for found in sandbox.pods():
+        path = sandbox.path("pods", found["metadata"]["name"])
+        sandbox.outside.patch(path, {"metadata": {"annotations": {COST: "7", "note": "mine"}}})
+    before = {found["metadata"]["uid"]: written_on(found) for found in sandbox.pods()}
+    sandbox.add_nodes("second", cpu="50m")
+    statuses = run_killed(sandbox, all_cases, nodes[1])
     assert {status["phase"] for status in statuses.values()} == {"Failed"}
-    assert {found["metadata"]["uid"]: written_on(found) for found in corner.pods()} == before
+    assert {found["metadata"]["uid"]: written_on(found) for found in sandbox.pods()} == before
 
 
 def test_killed_in_an_eviction_it_follows_the_replacement(
-    corner: Corner, nodes: tuple[str, str]
+    sandbox: Sandbox, nodes: tuple[str, str]
 ) -> None:
     all_cases = cases("e", EVICT)
     for case in all_cases:
-        body = statefulset(f"{corner.namespace}/{case.app}", 1, "100m", template=corner.here())
-        apply(corner.cluster, body)
-    wait_until(lambda: sum(map(is_ready, corner.pods())) == len(all_cases))
-    corner.add_nodes("second", cpu="16")
-    statuses = run_killed(corner, all_cases, nodes[1])
+        body = statefulset(f"{sandbox.namespace}/{case.app}", 1, "100m", template=sandbox.here())
+        apply(sandbox.cluster, body)
+    wait_until(lambda: sum(map(is_ready, sandbox.pods())) == len(all_cases))
+    sandbox.add_nodes("second", cpu="16")
+    statuses = run_killed(sandbox, all_cases, nodes[1])
     assert {status["phase"] for status in statuses.values()} == {"Completed"}
-    assert all(is_ready(found) for found in corner.pods())
-    assert len(corner.pods()) == len(all_cases)
+    assert all(is_ready(found) for found in sandbox.pods())
+    assert len(sandbox.pods()) == len(all_cases)
 
 
 def test_killed_under_deployment_coordination_it_removes_the_temporary_budget(
-    corner: Corner, nodes: tuple[str, str]
+    sandbox: Sandbox, nodes: tuple[str, str]
 ) -> None:
     all_cases = cases("c", COORDINATED)
     for case in all_cases:
         body = deployment(
-            f"{corner.namespace}/{case.app}",
+            f"{sandbox.namespace}/{case.app}",
             1,
             "100m",
-            template=corner.here(),
+            template=sandbox.here(),
             strategy={"type": "Recreate"},
         )
-        apply(corner.cluster, body)
-    wait_until(lambda: sum(map(is_ready, corner.pods())) == len(all_cases))
-    corner.add_nodes("second", cpu="16")
-    statuses = run_killed(corner, all_cases, nodes[1])
+        apply(sandbox.cluster, body)
+    wait_until(lambda: sum(map(is_ready, sandbox.pods())) == len(all_cases))
+    sandbox.add_nodes("second", cpu="16")
+    statuses = run_killed(sandbox, all_cases, nodes[1])
     assert {status["phase"] for status in statuses.values()} == {"Completed"}
-    assert corner.all("poddisruptionbudgets") == []
-    wait_until(lambda: len(corner.pods()) == len(all_cases), what="one pod each")
+    assert sandbox.all("poddisruptionbudgets") == []
+    wait_until(lambda: len(sandbox.pods()) == len(all_cases), what="one pod each")
 
 
 def test_killed_in_a_recreation_it_loses_no_pod_and_creates_no_second_copy(
-    corner: Corner, nodes: tuple[str, str]
+    sandbox: Sandbox, nodes: tuple[str, str]
 ) -> None:
     all_cases = cases("r", RECREATE)
     for case in all_cases:
-        apply(corner.cluster, bare_pod(corner, case.app))
-    wait_until(lambda: sum(map(is_ready, corner.pods())) == len(all_cases))
-    corner.add_nodes("second", cpu="16")
-    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
-        statuses = run_killed(corner, all_cases, nodes[1])
-        wait_until(lambda: len(corner.pods()) == len(all_cases), what="one pod each")
+        apply(sandbox.cluster, bare_pod(sandbox, case.app))
+    wait_until(lambda: sum(map(is_ready, sandbox.pods())) == len(all_cases))
+    sandbox.add_nodes("second", cpu="16")
+    with ReadyPodWatch(sandbox.cluster, sandbox.namespace) as watcher:
+        statuses = run_killed(sandbox, all_cases, nodes[1])
+        wait_until(lambda: len(sandbox.pods()) == len(all_cases), what="one pod each")
     assert {status["outcome"] for status in statuses.values()} == {"Landed"}
-    assert all(found["metadata"]["name"].startswith("rescheduled-r-") for found in corner.pods())
+    assert all(found["metadata"]["name"].startswith("rescheduled-r-") for found in sandbox.pods())
     assert set(watcher.fewest.values()) == {1}
     assert max(watcher.most.values()) <= 2
 
 
-def bare_pod(corner: Corner, app: str) -> JsonObject:
-    body = pod(f"{corner.namespace}/{app}", cpu="100m", labels={"app": app}, **corner.here())
+def bare_pod(sandbox: Sandbox, app: str) -> JsonObject:
+    body = pod(f"{sandbox.namespace}/{app}", cpu="100m", labels={"app": app}, **sandbox.here())
     del body["status"]
     return body

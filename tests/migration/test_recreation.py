@@ -4,92 +4,92 @@ from testcluster.applying import apply
 from testcluster.builders import pod
 from testcluster.client import JsonObject
 from tests.migration.ready_pod_watch import ReadyPodWatch
-from tests.migration.support import Corner, controller_on, is_ready, node_of
+from tests.migration.support import Sandbox, controller_on, is_ready, node_of
 
 
-def bare(corner: Corner, **spec: object) -> JsonObject:
+def bare(sandbox: Sandbox, **spec: object) -> JsonObject:
     body = pod(
-        f"{corner.namespace}/solo",
+        f"{sandbox.namespace}/solo",
         cpu="100m",
         labels={"app": "solo"},
         annotations={"note": "mine"},
-        **corner.here(**spec),
+        **sandbox.here(**spec),
     )
     del body["status"]
-    apply(corner.cluster, body)
-    (found,) = corner.wait_ready("solo", 1)
+    apply(sandbox.cluster, body)
+    (found,) = sandbox.wait_ready("solo", 1)
     return found
 
 
-async def test_a_bare_pod_is_ready_elsewhere_before_it_goes(corner: Corner) -> None:
-    corner.add_nodes("a")
-    old = bare(corner)
-    (target,) = corner.add_nodes("b")
-    with ReadyPodWatch(corner.cluster, corner.namespace) as watcher:
-        async with controller_on(corner.cluster, allow_bare_pods=True):
-            name = corner.migrate(old, target)
-            (status,) = await corner.finished(name)
+async def test_a_bare_pod_is_ready_elsewhere_before_it_goes(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a")
+    old = bare(sandbox)
+    (target,) = sandbox.add_nodes("b")
+    with ReadyPodWatch(sandbox.cluster, sandbox.namespace) as watcher:
+        async with controller_on(sandbox.cluster, allow_bare_pods=True):
+            name = sandbox.migrate(old, target)
+            (status,) = await sandbox.finished(name)
     assert (status["mode"], status["outcome"]) == ("Recreate", "Landed"), status
-    (new,) = corner.pods("solo")
+    (new,) = sandbox.pods("solo")
     assert new["metadata"]["name"].startswith("rescheduled-solo-")
     assert new["metadata"]["annotations"]["note"] == "mine"
     assert node_of(new) == target
     assert (watcher.fewest["solo"], watcher.most["solo"]) == (1, 2)
-    assert corner.leftovers() == []
+    assert sandbox.leftovers() == []
 
 
-async def test_a_copy_can_be_copied_and_its_name_does_not_grow(corner: Corner) -> None:
-    corner.add_nodes("a", "b")
-    old = bare(corner)
+async def test_a_copy_can_be_copied_and_its_name_does_not_grow(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a", "b")
+    old = bare(sandbox)
     home = node_of(old)
-    away = next(node for node in corner.nodes if node != home)
-    async with controller_on(corner.cluster, allow_bare_pods=True):
-        await corner.finished(corner.migrate(old, away, "there"))
-        (copy,) = [found for found in corner.pods("solo") if is_ready(found)]
-        (status,) = await corner.finished(corner.migrate(copy, home, "back"))
+    away = next(node for node in sandbox.nodes if node != home)
+    async with controller_on(sandbox.cluster, allow_bare_pods=True):
+        await sandbox.finished(sandbox.migrate(old, away, "there"))
+        (copy,) = [found for found in sandbox.pods("solo") if is_ready(found)]
+        (status,) = await sandbox.finished(sandbox.migrate(copy, home, "back"))
     assert status["outcome"] == "Landed", status
-    (last,) = corner.pods("solo")
+    (last,) = sandbox.pods("solo")
     assert node_of(last) == home
     assert len(last["metadata"]["name"]) == len(copy["metadata"]["name"])
 
 
 async def test_a_pod_that_was_moved_before_is_exactly_as_it_was_after_a_rollback(
-    corner: Corner,
+    sandbox: Sandbox,
 ) -> None:
     """The labels of the first migration are still there, and it is not taken for a new pod."""
-    corner.add_nodes("a")
-    old = bare(corner)
-    (target,) = corner.add_nodes("b")
-    (stuck,) = corner.add_nodes("stuck", managed=False)
-    async with controller_on(corner.cluster, allow_bare_pods=True):
-        await corner.finished(corner.migrate(old, target, "first"))
-        (copy,) = [found for found in corner.pods("solo") if is_ready(found)]
-        name = corner.migrate(copy, stuck, "second")
-        await corner.until(lambda: corner.status(name).get("newPod"), "the second is in progress")
-        corner.outside.delete(corner.path("migrations", name))
-        await corner.until(lambda: not corner.leftovers(), "it is rolled back")
-    found = corner.pod(copy["metadata"]["name"])
+    sandbox.add_nodes("a")
+    old = bare(sandbox)
+    (target,) = sandbox.add_nodes("b")
+    (stuck,) = sandbox.add_nodes("stuck", managed=False)
+    async with controller_on(sandbox.cluster, allow_bare_pods=True):
+        await sandbox.finished(sandbox.migrate(old, target, "first"))
+        (copy,) = [found for found in sandbox.pods("solo") if is_ready(found)]
+        name = sandbox.migrate(copy, stuck, "second")
+        await sandbox.until(lambda: sandbox.status(name).get("newPod"), "the second is in progress")
+        sandbox.outside.delete(sandbox.path("migrations", name))
+        await sandbox.until(lambda: not sandbox.leftovers(), "it is rolled back")
+    found = sandbox.pod(copy["metadata"]["name"])
     assert found is not None
     assert is_ready(found)
     for written in ("labels", "annotations"):
         assert found["metadata"][written] == copy["metadata"][written]
 
 
-async def test_a_bare_pod_stays_unless_the_policy_allows_moving_it(corner: Corner) -> None:
-    corner.add_nodes("a", "b")
-    old = bare(corner)
-    async with controller_on(corner.cluster):
-        (status,) = await corner.finished(corner.migrate(old, corner.nodes[1]))
+async def test_a_bare_pod_stays_unless_the_policy_allows_moving_it(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a", "b")
+    old = bare(sandbox)
+    async with controller_on(sandbox.cluster):
+        (status,) = await sandbox.finished(sandbox.migrate(old, sandbox.nodes[1]))
     assert status["phase"] in ("Failed", "Cancelled")
-    assert [found["metadata"]["uid"] for found in corner.pods()] == [old["metadata"]["uid"]]
+    assert [found["metadata"]["uid"] for found in sandbox.pods()] == [old["metadata"]["uid"]]
 
 
-async def test_a_pod_that_runs_to_completion_is_not_copied(corner: Corner) -> None:
-    corner.add_nodes("a")
-    old = bare(corner, restartPolicy="Never")
-    (target,) = corner.add_nodes("b")
-    async with controller_on(corner.cluster, allow_bare_pods=True):
-        (status,) = await corner.finished(corner.migrate(old, target))
+async def test_a_pod_that_runs_to_completion_is_not_copied(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a")
+    old = bare(sandbox, restartPolicy="Never")
+    (target,) = sandbox.add_nodes("b")
+    async with controller_on(sandbox.cluster, allow_bare_pods=True):
+        (status,) = await sandbox.finished(sandbox.migrate(old, target))
     assert status["phase"] == "Failed"
     assert "twice" in status["message"]
-    assert len(corner.pods()) == 1
+    assert len(sandbox.pods()) == 1

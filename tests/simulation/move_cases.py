@@ -264,4 +264,4 @@ def patch_node(cluster: ClusterForCase, name: str, **spec: Any) -> None:
     if isinstance(cluster, SimulatedClusterForCase):
         cluster.simulated.patch("Node", cluster.node(name), {"spec": spec})
     elif isinstance(cluster, RealClusterForCase):
-        cluster.corner.outside.patch(f"/api/v1/nodes/{cluster.node(name)}", {"spec": spec})
+        cluster.sandbox.outside.patch(f"/api/v1/nodes/{cluster.node(name)}", {"spec": spec})

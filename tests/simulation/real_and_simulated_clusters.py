@@ -22,8 +22,8 @@ from tests.kube.support import eventually
 from tests.migration.support import (
     MIGRATIONS,
     QUICK_OPTIONS,
-    Corner,
     ReportingExecutor,
+    Sandbox,
     client_for,
 )
 
@@ -91,9 +91,9 @@ class ClusterForCase(Protocol):
 class RealClusterForCase:
     """A namespace and nodes of the test cluster."""
 
-    def __init__(self, corner: Corner) -> None:
-        self.corner = corner
-        self.namespace = corner.namespace
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self.namespace = sandbox.namespace
 
     def node(self, name: str) -> str:
         return f"{self.namespace}-{name}"
@@ -107,29 +107,29 @@ class RealClusterForCase:
         if not works:
             # Nobody takes the taint off that new nodes get.
             made["spec"]["taints"] = []
-        apply(self.corner.cluster, made)
-        self.corner.nodes.append(self.node(name))
+        apply(self.sandbox.cluster, made)
+        self.sandbox.nodes.append(self.node(name))
 
     async def put(self, *objects: Json) -> None:
-        await asyncio.to_thread(apply, self.corner.cluster, *objects)
+        await asyncio.to_thread(apply, self.sandbox.cluster, *objects)
 
     def patch(self, plural: str, name: str, body: Json) -> None:
-        self.corner.outside.patch(self.corner.path(plural, name), body)
+        self.sandbox.outside.patch(self.sandbox.path(plural, name), body)
 
     def delete(self, plural: str, name: str) -> None:
-        self.corner.outside.delete(self.corner.path(plural, name))
+        self.sandbox.outside.delete(self.sandbox.path(plural, name))
 
     def pods(self, app: str) -> list[Json]:
-        return self.corner.pods(app)
+        return self.sandbox.pods(app)
 
     def create_migration(self, body: Json) -> None:
-        self.corner.outside.create(MIGRATIONS.format(self.namespace), body)
+        self.sandbox.outside.create(MIGRATIONS.format(self.namespace), body)
 
     def migration(self, name: str) -> Json | None:
-        return self.corner.get("migrations", name)
+        return self.sandbox.get("migrations", name)
 
     def owned(self, plural: str) -> list[Json]:
-        return self.corner.all(plural)
+        return self.sandbox.all(plural)
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
         await eventually(condition, f"{self.namespace}: {what}", 120, 0.15)
@@ -207,7 +207,7 @@ async def with_controller(server: ApiServer, steps: StepRecorder, work: Any, **c
         await store.stop()
 
 
-async def with_controller_on_real_cluster(corner: Corner, steps: StepRecorder, work: Any) -> None:
+async def with_controller_on_real_cluster(sandbox: Sandbox, steps: StepRecorder, work: Any) -> None:
     """Run a controller on the test cluster until `work` is done."""
-    async with client_for(corner.cluster) as client:
+    async with client_for(sandbox.cluster) as client:
         await with_controller(client, steps, work)

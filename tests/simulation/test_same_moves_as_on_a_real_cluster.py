@@ -13,7 +13,7 @@ from testcluster import TestCluster
 from testcluster.builders import namespace as namespace_object
 from testcluster.client import ApiError
 from testcluster.waiting import wait_until
-from tests.migration.support import Corner
+from tests.migration.support import Sandbox
 from tests.simulation.move_cases import CaseOutcome, CaseRun, move_case
 from tests.simulation.real_and_simulated_clusters import (
     RealClusterForCase,
@@ -42,47 +42,47 @@ def outcome_on_simulated_cluster(seed: int) -> CaseOutcome:
     return run_simulated(run, START)
 
 
-async def outcomes_on_real_cluster(corners: list[Corner]) -> list[CaseOutcome]:
+async def outcomes_on_real_cluster(sandboxes: list[Sandbox]) -> list[CaseOutcome]:
     """All cases at the same time, with one controller."""
     steps = StepRecorder()
     case_runs = [
-        CaseRun(move_case(seed), RealClusterForCase(corner))
-        for seed, corner in zip(SEEDS, corners, strict=True)
+        CaseRun(move_case(seed), RealClusterForCase(sandbox))
+        for seed, sandbox in zip(SEEDS, sandboxes, strict=True)
     ]
 
     async def run() -> None:
         await asyncio.gather(*[case_run.run() for case_run in case_runs])
 
-    await with_controller_on_real_cluster(corners[0], steps, run())
+    await with_controller_on_real_cluster(sandboxes[0], steps, run())
     return [
-        case_run.outcome(steps.of[f"{corner.namespace}/move"])
-        for case_run, corner in zip(case_runs, corners, strict=True)
+        case_run.outcome(steps.of[f"{sandbox.namespace}/move"])
+        for case_run, sandbox in zip(case_runs, sandboxes, strict=True)
     ]
 
 
 @pytest.fixture
-def corners(migratory: TestCluster) -> Iterator[list[Corner]]:
+def sandboxes(migratory: TestCluster) -> Iterator[list[Sandbox]]:
     made = []
     client = migratory.client
     for seed in SEEDS:
         name = f"case-{seed}"
         client.create("/api/v1/namespaces", namespace_object(name))
-        made.append(Corner(migratory, name))
-    for corner in made:
-        account = f"/api/v1/namespaces/{corner.namespace}/serviceaccounts/default"
+        made.append(Sandbox(migratory, name))
+    for sandbox in made:
+        account = f"/api/v1/namespaces/{sandbox.namespace}/serviceaccounts/default"
         wait_until(partial(client.exists, account), what="the service account of pods exists")
     yield made
-    for corner in made:
-        client.delete(f"/api/v1/namespaces/{corner.namespace}")
-        for node in corner.nodes:
+    for sandbox in made:
+        client.delete(f"/api/v1/namespaces/{sandbox.namespace}")
+        for node in sandbox.nodes:
             with suppress(ApiError):
                 client.delete(f"/api/v1/nodes/{node}")
 
 
 def test_twenty_moves_go_the_same_way_on_the_test_cluster_and_a_simulated_one(
-    corners: list[Corner],
+    sandboxes: list[Sandbox],
 ) -> None:
-    real = asyncio.run(outcomes_on_real_cluster(corners))
+    real = asyncio.run(outcomes_on_real_cluster(sandboxes))
     different = []
     for seed, outcome in zip(SEEDS, real, strict=True):
         simulated = outcome_on_simulated_cluster(seed)
