@@ -18,12 +18,12 @@ from rescheduler.model.snapshot import Floats, Ints
 from rescheduler.planning.feasibility.filter_plugin import key_of
 from rescheduler.planning.feasibility.label_columns import LabelColumns
 from rescheduler.planning.feasibility.plugins.pod_topology_spread import effective_selector
+from rescheduler.planning.feasibility.volume_claims import ZONE
 from rescheduler.planning.strategies.pod_term import PodTerm
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.planning.strategies.strategy_context import StrategyContext
 from rescheduler.planning.strategies.urgency import Urgency
 
-ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
 
 # A constraint that must hold counts like overload, a soft one like a fraction of a node; replicas
