@@ -94,21 +94,7 @@ async def test_a_kind_that_is_needed_and_not_served_is_an_error(client: Client) 
             await store.synced(timeout_seconds=120)
 
 
-async def test_an_optional_kind_may_be_missing(client: Client) -> None:
-    tables = TablesWith(NOT_SERVED)
-    store = LiveStore(client, tables, optional=[NOT_SERVED], settings=QUICK_WATCH)
-    await store.list_once()
-    assert not status_of(store, NOT_SERVED).available
-    async with started(store):
-        await store.synced(timeout_seconds=120)
-        status = status_of(store, NOT_SERVED)
-        assert not status.synced
-        assert not status.available
-        assert "404 Not Found" in status.last_error
-        assert store.age() is not None
-
-
-async def test_who_may_not_list_is_told(cluster: TestCluster) -> None:
+async def test_who_may_not_list_gets_an_error(cluster: TestCluster) -> None:
     powerless = credentials(cluster.server, cluster.powerless_token, cluster.ca_file)
     async with Client(powerless, QUICK_CLIENT) as client:
         store = LiveStore(client, ClusterTables(), settings=QUICK_WATCH)

@@ -4,10 +4,8 @@ from typing import Any
 
 from rescheduler.migration.new_pod import copy_name, label_to_withhold, pinned_to, replica_name
 from rescheduler.migration.workload_objects import (
-    LabelMapSelectorSpec,
     ObservedWorkload,
     RawPodTemplate,
-    SelectingService,
     TemplateMeta,
 )
 from rescheduler.model.objects import (
@@ -17,6 +15,8 @@ from rescheduler.model.objects import (
     ObjectMeta,
     PodDisruptionBudget,
     ReplicaSet,
+    Service,
+    ServiceSpec,
 )
 
 HERE = {"key": "metadata.name", "operator": "In", "values": ["b"]}
@@ -66,8 +66,8 @@ def workload(labels: dict[str, str]) -> ObservedWorkload:
     return ObservedWorkload("ReplicaSet", owner, LabelSelector(match_labels=labels), template)
 
 
-def service(**selector: str) -> SelectingService:
-    return SelectingService(Identity(name="s"), LabelMapSelectorSpec(selector))
+def service(**selector: str) -> Service:
+    return Service(Identity(name="s"), ServiceSpec(selector))
 
 
 def protection(**selector: str) -> PodDisruptionBudget:

@@ -1,4 +1,4 @@
-"""What random stories have found in the controller, each told on purpose."""
+"""Bugs of the controller that random scenarios have found, each with a test of its own."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -14,10 +14,10 @@ from rescheduler.migration.migration_request import migration_body
 from rescheduler.model.kinds import Kind
 from rescheduler.settings import MigrationOptions, Policy
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
-from rescheduler.simulation.cluster.faults import FaultRates, FaultyServer
 from rescheduler.simulation.cluster.json_objects import Json, is_deleting, key_of
 from testcluster.builders import deployment, node, pod
-from tests.simulation.support import in_world, pods_of
+from tests.simulation.faulty_api_server import FaultRates, FaultyApiServer
+from tests.simulation.simulated_clusters import in_simulated_cluster, pods_of
 
 ONE_AT_A_TIME = Policy(
     migration=MigrationOptions(max_in_flight=1, workers=1),
@@ -28,10 +28,10 @@ NODES = [node("a"), node("b")]
 
 
 def program(
-    world: SimulatedCluster, server: Any = None, policy: Policy = ONE_AT_A_TIME
+    cluster: SimulatedCluster, server: Any = None, policy: Policy = ONE_AT_A_TIME
 ) -> "asyncio.Task[None]":
-    made = Program(server or world.server, policy, clock=world.clock, chance=Random(1))
-    return asyncio.create_task(made.run())
+    started = Program(server or cluster.server, policy, clock=cluster.clock, chance=Random(1))
+    return asyncio.create_task(started.run())
 
 
 async def ended(task: "asyncio.Task[None]") -> None:
@@ -39,104 +39,100 @@ async def ended(task: "asyncio.Task[None]") -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def move(world: SimulatedCluster, pod: Json) -> str:
-    """Ask for a pod to be moved to the other node; returns the Migration's key."""
+def move(cluster: SimulatedCluster, pod: Json) -> str:
+    """Request a move of a pod to the other node; returns the Migration's key."""
     target = "b" if pod["spec"]["nodeName"] == "a" else "a"
     body = migration_body(key_of(pod), pod["metadata"]["uid"], target)
-    return key_of(world.create(body))
+    return key_of(cluster.create(body))
 
 
-def phases_in(world: SimulatedCluster) -> set[str]:
+def phases_in(cluster: SimulatedCluster) -> set[str]:
     """The phases of all Migrations."""
-    return {each["status"]["phase"] for each in world.list("Migration").values()}
+    return {migration["status"]["phase"] for migration in cluster.list("Migration").values()}
 
 
 class InFlight:
     """The most migrations that were ever in progress at once."""
 
-    def __init__(self, world: SimulatedCluster) -> None:
+    def __init__(self, cluster: SimulatedCluster) -> None:
         self.most = 0
 
         def look(old: Json | None, new: Json | None) -> None:
-            phases = [each["status"]["phase"] for each in world.list("Migration").values()]
+            phases = [
+                migration["status"]["phase"] for migration in cluster.list("Migration").values()
+            ]
             self.most = max(self.most, phases.count("InProgress"))
 
-        world.subscribe("Migration", look)
+        cluster.subscribe("Migration", look)
 
 
 def test_after_a_restart_those_in_flight_count_before_any_other_starts() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        last, *others = sorted(pods_of(world, "web"), key=key_of, reverse=True)
-        first = program(world)
-        flying = move(world, last)
+    async def steps(cluster: SimulatedCluster) -> None:
+        last, *others = sorted(pods_of(cluster, "web"), key=key_of, reverse=True)
+        first = program(cluster)
+        in_flight = move(cluster, last)
         await asyncio.sleep(1)
         await ended(first)
-        assert world.list("Migration")[flying]["status"]["phase"] == "InProgress"
-        # They come before it in every list.
-        for each in others:
-            move(world, each)
-        seen = InFlight(world)
-        second = program(world)
+        assert cluster.list("Migration")[in_flight]["status"]["phase"] == "InProgress"
+        # In lists, these come before the one in flight.
+        for web in others:
+            move(cluster, web)
+        seen = InFlight(cluster)
+        second = program(cluster)
         await asyncio.sleep(200)
         await ended(second)
         assert seen.most == 1
-        assert {each["status"]["phase"] for each in world.list("Migration").values()} == {
-            "Completed"
-        }
+        assert {
+            migration["status"]["phase"] for migration in cluster.list("Migration").values()
+        } == {"Completed"}
 
-    in_world([*NODES, deployment("shop/web", 4)], tell)
+    in_simulated_cluster([*NODES, deployment("shop/web", 4)], steps)
 
 
-class Forgetful(FaultyServer):
-    """Loses the answer to the first start of a migration, and then cannot be read for a while."""
+class LosesFirstStart(FaultyApiServer):
+    """Loses the response to the first start of a migration, and then cannot be read for a while."""
 
     def __init__(self, server: Any, watch_lag: float) -> None:
         rates = FaultRates(longest_lag_seconds=watch_lag)
         super().__init__(server, Random(1), rates)
         self._lost = False
-        self._blind = 0
+        self._failing_reads = 0
 
     async def patch(
-        self,
-        path: str,
-        body: Any,
-        how: Patch = Patch.MERGE,
-        *,
-        dry_run: bool = False,
-        force: bool = False,
+        self, path: str, body: Any, how: Patch = Patch.MERGE, *, force: bool = False
     ) -> Answer:
-        answer = await super().patch(path, body, how, dry_run=dry_run, force=force)
+        answer = await super().patch(path, body, how, force=force)
         if path.endswith("/status") and not self._lost:
-            self._lost, self._blind = True, 3
-            raise OutcomeUnknown(f"PATCH {path}", "lost the answer")
+            self._lost, self._failing_reads = True, 3
+            raise OutcomeUnknown(f"PATCH {path}", "lost the response")
         return answer
 
     async def get(self, path: str, type: Any, query: dict[str, str] | None = None) -> Any:
-        if "migrations" in path and self._blind:
-            self._blind -= 1
+        if "migrations" in path and self._failing_reads:
+            self._failing_reads -= 1
             raise Unavailable(f"GET {path}", "503 Service Unavailable")
         return await super().get(path, type, query)
 
 
-def test_a_start_whose_answer_was_lost_keeps_its_place() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        seen = InFlight(world)
-        running = program(world, Forgetful(world.server, watch_lag=3.0))
+def test_a_start_whose_response_was_lost_keeps_its_slot() -> None:
+    async def steps(cluster: SimulatedCluster) -> None:
+        seen = InFlight(cluster)
+        running = program(cluster, LosesFirstStart(cluster.server, watch_lag=3.0))
         await asyncio.sleep(5)
-        for each in pods_of(world, "web"):
-            move(world, each)
+        for web in pods_of(cluster, "web"):
+            move(cluster, web)
         await asyncio.sleep(300)
         await ended(running)
         assert seen.most == 1
-        assert {each["status"]["phase"] for each in world.list("Migration").values()} == {
-            "Completed"
-        }
+        assert {
+            migration["status"]["phase"] for migration in cluster.list("Migration").values()
+        } == {"Completed"}
 
-    in_world([*NODES, deployment("shop/web", 4)], tell)
+    in_simulated_cluster([*NODES, deployment("shop/web", 4)], steps)
 
 
-class Slow(FaultyServer):
-    """Its watches of pods are seconds behind; all else is told at once."""
+class LaggingPodWatches(FaultyApiServer):
+    """Its watches of pods lag by three seconds."""
 
     async def watch(
         self, kind: Kind[Any], resource_version: str, timeout_seconds: int
@@ -149,47 +145,49 @@ class Slow(FaultyServer):
                 yield events
 
 
-def bare_pods(world: SimulatedCluster) -> list[str]:
-    return [key for key, each in world.list("Pod").items() if not is_deleting(each)]
+def bare_pods(cluster: SimulatedCluster) -> list[str]:
+    return [key for key, each in cluster.list("Pod").items() if not is_deleting(each)]
 
 
 def recreated(interfere: Callable[[SimulatedCluster, str], None]) -> None:
     """Move a pod without a controller; somebody interferes right after it has been evicted."""
 
-    async def tell(world: SimulatedCluster) -> None:
-        original = world.list("Pod")["shop/alone"]
-        running = program(world, Slow(world.server, Random(1), FaultRates()))
+    async def steps(cluster: SimulatedCluster) -> None:
+        original = cluster.list("Pod")["shop/alone"]
+        running = program(cluster, LaggingPodWatches(cluster.server, Random(1), FaultRates()))
         await asyncio.sleep(10)
-        name = move(world, original)
+        name = move(cluster, original)
 
         def evicted(old: Json | None, new: Json | None) -> None:
             if new is not None and key_of(new) == "shop/alone" and is_deleting(new):
-                asyncio.get_running_loop().call_later(0.01, interfere, world, name)
+                asyncio.get_running_loop().call_later(0.01, interfere, cluster, name)
 
-        world.subscribe("Pod", evicted)
+        cluster.subscribe("Pod", evicted)
         await asyncio.sleep(120)
         await ended(running)
-        (left,) = bare_pods(world)
+        (left,) = bare_pods(cluster)
         assert left.startswith("shop/rescheduled-alone-")
 
-    in_world([*NODES, pod("shop/alone", on="a", cpu="100m", labels={"app": "alone"})], tell)
+    in_simulated_cluster(
+        [*NODES, pod("shop/alone", on="a", cpu="100m", labels={"app": "alone"})], steps
+    )
 
 
 def test_a_copy_stays_when_its_target_is_cordoned_while_the_original_goes() -> None:
-    recreated(lambda world, name: cordon(world))
+    recreated(lambda cluster, name: cordon(cluster))
 
 
-def cordon(world: SimulatedCluster) -> None:
-    world.patch("Node", "b", {"spec": {"unschedulable": True}})
+def cordon(cluster: SimulatedCluster) -> None:
+    cluster.patch("Node", "b", {"spec": {"unschedulable": True}})
 
 
 def test_a_copy_stays_when_its_migration_is_paused_while_the_original_goes() -> None:
     recreated(pause)
 
 
-def pause(world: SimulatedCluster, name: str) -> None:
-    world.patch("Migration", name, {"spec": {"paused": True}})
+def pause(cluster: SimulatedCluster, name: str) -> None:
+    cluster.patch("Migration", name, {"spec": {"paused": True}})
 
 
 def test_a_copy_stays_when_its_migration_is_deleted_while_the_original_goes() -> None:
-    recreated(lambda world, name: world.delete("Migration", name))
+    recreated(lambda cluster, name: cluster.delete("Migration", name))

@@ -1,4 +1,4 @@
-"""A story that is told again is the same to the last write, in whatever process."""
+"""A scenario that is repeated is the same to the last write, in every process."""
 
 import os
 import subprocess
@@ -6,37 +6,37 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-TELL = """
+SCRIPT = """
 import hashlib, logging
-from tests.simulation import random_stories
+from tests.simulation import random_scenarios
 
 logging.disable()
 digest = hashlib.sha256()
-begin = random_stories.Promises.begin
+begin = random_scenarios.Invariants.begin
 
 def listen(self):
     begin(self)
     for kind in ("Pod", "Migration", "PodDisruptionBudget", "Node", "Event"):
-        self.world.subscribe(kind, lambda old, new: digest.update(
-            f"{self.world.clock.seconds()} {old} {new}".encode()))
+        self.cluster.subscribe(kind, lambda old, new: digest.update(
+            f"{self.cluster.clock.seconds()} {old} {new}".encode()))
 
-random_stories.Promises.begin = listen
+random_scenarios.Invariants.begin = listen
 for seed in (3, 11):
-    random_stories.told(random_stories.Story(seed))
+    random_scenarios.violations_in(random_scenarios.RandomScenario(seed))
 print(digest.hexdigest())
 """
 
 
 def digest(hash_seed: str) -> str:
-    told = subprocess.run(
-        [sys.executable, "-c", TELL],
+    finished = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=True,
     )
-    return told.stdout.strip()
+    return finished.stdout.strip()
 
 
 def test_a_seed_replays_exactly_in_another_process() -> None:

@@ -11,7 +11,7 @@ from rescheduler.settings import Policy
 from rescheduler.settings.value_types import SecondsOrZero
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from testcluster.builders import deployment, node
-from tests.simulation.support import in_world
+from tests.simulation.simulated_clusters import in_simulated_cluster
 
 UNUSED = {
     "apiVersion": "scheduling.k8s.io/v1",
@@ -27,25 +27,25 @@ UNEVEN_CLUSTER = [
     UNUSED,
 ]
 CHANGES_BY_MINUTE = {
-    3: lambda world: world.patch("Deployment", "shop/web", {"spec": {"replicas": 9}}),
-    6: lambda world: world.create(node("c", cpu="4")),
-    9: lambda world: world.patch("Node", "a", {"metadata": {"labels": {MAINTENANCE: "true"}}}),
-    14: lambda world: world.patch("Node", "a", {"metadata": {"labels": {MAINTENANCE: None}}}),
+    3: lambda cluster: cluster.patch("Deployment", "shop/web", {"spec": {"replicas": 9}}),
+    6: lambda cluster: cluster.create(node("c", cpu="4")),
+    9: lambda cluster: cluster.patch("Node", "a", {"metadata": {"labels": {MAINTENANCE: "true"}}}),
+    14: lambda cluster: cluster.patch("Node", "a", {"metadata": {"labels": {MAINTENANCE: None}}}),
 }
 
 
 class RoundLog:
     """The rounds of a program. A round from the cache is the very object of the one before."""
 
-    def __init__(self, program: Program, world: SimulatedCluster) -> None:
+    def __init__(self, program: Program, cluster: SimulatedCluster) -> None:
         self.rounds: list[Round] = []
         self.times: list[float] = []
-        self._world = world
+        self._cluster = cluster
         program.planning_loop.subscribe(self._record)
 
     def _record(self, finished: Round) -> None:
         self.rounds.append(finished)
-        self.times.append(self._world.clock.seconds())
+        self.times.append(self._cluster.clock.seconds())
 
     @property
     def is_planned(self) -> list[bool]:
@@ -68,22 +68,22 @@ class RoundLog:
 
 
 async def rounds_of_twenty_minutes(
-    world: SimulatedCluster, *, with_unrelated_changes: bool
+    cluster: SimulatedCluster, *, with_unrelated_changes: bool
 ) -> RoundLog:
     """Run the program while the cluster changes.
 
     Unrelated changes come every second. No plan depends on them, but no round is from the cache.
     """
-    program = Program(world.server, Policy(), clock=world.clock, chance=Random(1))
-    log = RoundLog(program, world)
+    program = Program(cluster.server, Policy(), clock=cluster.clock, chance=Random(1))
+    log = RoundLog(program, cluster)
     running = asyncio.create_task(program.run())
     for second in range(20 * 60):
         minute, rest = divmod(second, 60)
         if rest == 0 and minute in CHANGES_BY_MINUTE:
-            CHANGES_BY_MINUTE[minute](world)
+            CHANGES_BY_MINUTE[minute](cluster)
         if with_unrelated_changes:
             annotations = {"second": str(second)}
-            world.patch("PriorityClass", "unused", {"metadata": {"annotations": annotations}})
+            cluster.patch("PriorityClass", "unused", {"metadata": {"annotations": annotations}})
         await asyncio.sleep(1)
     program.stop()
     await running
@@ -91,10 +91,10 @@ async def rounds_of_twenty_minutes(
 
 
 def run_cluster(*, with_unrelated_changes: bool) -> RoundLog:
-    return in_world(
+    return in_simulated_cluster(
         UNEVEN_CLUSTER,
-        lambda world: rounds_of_twenty_minutes(
-            world, with_unrelated_changes=with_unrelated_changes
+        lambda cluster: rounds_of_twenty_minutes(
+            cluster, with_unrelated_changes=with_unrelated_changes
         ),
     )
 
@@ -110,16 +110,16 @@ def test_rounds_find_the_same_whether_they_are_cached_or_planned() -> None:
 def test_a_round_is_planned_again_when_a_pod_has_become_old_enough() -> None:
     policy = Policy(min_pod_age_seconds=SecondsOrZero(300))
 
-    async def run_rounds(world: SimulatedCluster) -> RoundLog:
-        program = Program(world.server, policy, clock=world.clock, chance=Random(1))
-        log = RoundLog(program, world)
+    async def run_rounds(cluster: SimulatedCluster) -> RoundLog:
+        program = Program(cluster.server, policy, clock=cluster.clock, chance=Random(1))
+        log = RoundLog(program, cluster)
         running = asyncio.create_task(program.run())
         await asyncio.sleep(1200)
         program.stop()
         await running
         return log
 
-    log = in_world([node("a"), deployment("shop/web", 1)], run_rounds, settle=30)
+    log = in_simulated_cluster([node("a"), deployment("shop/web", 1)], run_rounds, settle=30)
     times = [time for time, planned in zip(log.times, log.is_planned, strict=True) if planned]
     assert len(times) == 2
     assert 300 <= times[1] <= 300 + policy.rescheduling_interval_seconds + 1

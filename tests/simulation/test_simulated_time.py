@@ -6,23 +6,23 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rescheduler.simulation.simulated_time import Clock, Deadlock, run
+from rescheduler.simulation.simulated_time import Deadlock, SimulatedClock, run_simulated
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def test_a_year_passes_at_once() -> None:
-    async def sleep(clock: Clock) -> datetime:
+    async def sleep(clock: SimulatedClock) -> datetime:
         await asyncio.sleep(365 * 86400)
         return clock.now()
 
     began = time.monotonic()
-    assert run(sleep, START) == START + timedelta(days=365)
+    assert run_simulated(sleep, START) == START + timedelta(days=365)
     assert time.monotonic() - began < 60
 
 
 def test_timers_ring_in_their_order_and_at_their_time() -> None:
-    async def ring(clock: Clock) -> list[tuple[float, str]]:
+    async def ring(clock: SimulatedClock) -> list[tuple[float, str]]:
         rung: list[tuple[float, str]] = []
 
         async def one(name: str, seconds: float) -> None:
@@ -32,52 +32,52 @@ def test_timers_ring_in_their_order_and_at_their_time() -> None:
         await asyncio.gather(one("late", 7.5), one("early", 0.25), one("middle", 3.0))
         return rung
 
-    assert run(ring, START) == [(0.25, "early"), (3.0, "middle"), (7.5, "late")]
+    assert run_simulated(ring, START) == [(0.25, "early"), (3.0, "middle"), (7.5, "late")]
 
 
 def test_a_timeout_ends_a_wait_at_its_time() -> None:
-    async def wait(clock: Clock) -> float:
+    async def wait(clock: SimulatedClock) -> float:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(12):
                 await asyncio.Event().wait()
         return clock.seconds()
 
-    assert run(wait, START) == 12
+    assert run_simulated(wait, START) == 12
 
 
 def test_work_for_a_thread_is_done_on_the_spot() -> None:
-    async def work(clock: Clock) -> tuple[str, float]:
+    async def work(clock: SimulatedClock) -> tuple[str, float]:
         return await asyncio.to_thread(lambda: "done"), clock.seconds()
 
-    assert run(work, START) == ("done", 0.0)
+    assert run_simulated(work, START) == ("done", 0.0)
 
 
 def test_a_failure_of_work_for_a_thread_reaches_its_caller() -> None:
     def fail() -> None:
         raise ValueError("broken")
 
-    async def work(clock: Clock) -> None:
+    async def work(clock: SimulatedClock) -> None:
         await asyncio.to_thread(fail)
 
     with pytest.raises(ValueError, match="broken"):
-        run(work, START)
+        run_simulated(work, START)
 
 
 def test_waiting_for_what_never_comes_is_a_deadlock() -> None:
-    async def wait(clock: Clock) -> None:
+    async def wait(clock: SimulatedClock) -> None:
         await asyncio.Event().wait()
 
     with pytest.raises(Deadlock):
-        run(wait, START)
+        run_simulated(wait, START)
 
 
 def test_a_mistake_in_a_callback_ends_the_run() -> None:
     def fail() -> None:
         raise ZeroDivisionError
 
-    async def live(clock: Clock) -> None:
+    async def live(clock: SimulatedClock) -> None:
         asyncio.get_running_loop().call_later(5, fail)
         await asyncio.sleep(100)
 
     with pytest.raises(ZeroDivisionError):
-        run(live, START)
+        run_simulated(live, START)

@@ -44,6 +44,7 @@ from rescheduler.extender.protocol import (
 from rescheduler.extender.waiting_migrations import PromisedRoom, WaitingMigrations
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.event_recorder import EventRecorder, about_pod
+from rescheduler.labels import UNSCHEDULABLE_TAINT
 from rescheduler.model.objects import PodSpec
 from rescheduler.model.snapshot import Bools, Floats
 from rescheduler.model.tables.cluster_tables import ClusterTables
@@ -52,7 +53,6 @@ from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
 
-CORDON_TAINT = "node.kubernetes.io/unschedulable"
 ALL_OVERLOADED = "AllNodesOverloaded"
 # The scheduler tries a pod again and again; an Event about it is recorded once.
 MOST_REMEMBERED = 10_000
@@ -279,4 +279,6 @@ def column(amounts: Mapping[str, int]) -> Floats:
 def tolerates_cordon(spec: PodSpec) -> bool:
     """Whether a pod may be scheduled to a cordoned node."""
     tolerations = spec.tolerations
-    return any(tolerates(toleration, CORDON_TAINT, "", "NoSchedule") for toleration in tolerations)
+    return any(
+        tolerates(toleration, UNSCHEDULABLE_TAINT, "", "NoSchedule") for toleration in tolerations
+    )

@@ -15,7 +15,17 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
-from rescheduler.labels import HANDOFF, MAINTENANCE, MIGRATION_STATUS, RESCHEDULING
+from rescheduler.labels import (
+    DO_NOT_DISRUPT,
+    HANDOFF,
+    MAINTENANCE,
+    MIGRATED_PLUGINS,
+    MIGRATION_STATUS,
+    MOVE_COST,
+    NODE_COST,
+    RESCHEDULING,
+    SAFE_TO_EVICT,
+)
 from rescheduler.model.kinds import KIND_BY_NAME
 
 JsonObject = dict[str, Any]
@@ -55,15 +65,15 @@ ZONE_SEPARATOR = "__"
 # Labels and annotations whose values are words with a meaning or numbers, not names.
 MEANINGFUL_KEYS = frozenset(
     (
-        "cluster-autoscaler.kubernetes.io/safe-to-evict",
-        "karpenter.sh/do-not-disrupt",
+        SAFE_TO_EVICT,
+        DO_NOT_DISRUPT,
         HANDOFF,
-        "rescheduler.dev/move-cost",
-        "rescheduler.dev/node-cost",
+        MOVE_COST,
+        NODE_COST,
         MAINTENANCE,
         MIGRATION_STATUS,
         RESCHEDULING,
-        "storage.alpha.kubernetes.io/migrated-plugins",
+        MIGRATED_PLUGINS,
     )
 )
 

@@ -1,7 +1,7 @@
 """Turn what went wrong with a call into the error that says what to do next.
 
 The one question that matters for a write is whether the server may have done it. Only an answer
-that rules it out, or a connection that was never made, becomes `Unavailable`.
+that rules it out, or a connection that was never opened, becomes `Unavailable`.
 """
 
 import re
@@ -101,7 +101,7 @@ def reason(error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate verification failed: {error.verify_message}"
     if isinstance(error, TimeoutError):
-        return "nothing came in time"
+        return "timed out"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__
@@ -133,5 +133,5 @@ def is_budget_refusal(status: Status) -> bool:
 
 
 def retry_after_seconds(header: str | None) -> float | None:
-    """The server's wish, in seconds; Kubernetes never sends the other form, a date."""
+    """The value of a Retry-After header. Kubernetes never sends the other form, a date."""
     return float(header) if header and header.isdecimal() else None

@@ -1,7 +1,7 @@
-"""The port: what the rest of the program may ask of an API server.
+"""The interface to an API server: what the rest of the program may ask of one.
 
-`Client` answers it from a real server. A cluster in memory can answer it as well, if it keeps
-the promises below, so everything above this port runs unchanged in a simulation.
+`Client` implements it for a real server, the simulation for a cluster in memory. Both keep the
+promises below, so everything above this interface runs unchanged in a simulation.
 
 Errors are those of `rescheduler.errors`. A write that raises `OutcomeUnknown` may have happened;
 one that raises anything else has not.
@@ -21,17 +21,15 @@ PAGE_SIZE = 500
 
 
 class Patch(StrEnum):
-    """How the body of a patch is meant. The values are media types."""
+    """The type of a patch. The values are media types."""
 
     MERGE = "application/merge-patch+json"
-    JSON = "application/json-patch+json"
-    STRATEGIC = "application/strategic-merge-patch+json"
     APPLY = "application/apply-patch+yaml"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the server said to a write: JSON, which is only decoded when someone wants it."""
+    """The server's response to a write: JSON, which is only decoded on demand."""
 
     status: int
     body: bytes
@@ -69,8 +67,8 @@ def collection_path(kind: Kind[Any], namespace: str = "") -> str:
 class ApiServer(Protocol):
     """What can be asked of an API server, real or simulated.
 
-    Paths are those of the HTTP API; `object_path` and `collection_path` make them. A body is
-    anything msgspec can write as JSON.
+    Paths are those of the HTTP API; `object_path` and `collection_path` build them. A body is
+    anything msgspec can encode as JSON.
     """
 
     def list_pages(
@@ -97,34 +95,21 @@ class ApiServer(Protocol):
         """One object, or whatever else is at `path`; a `query` narrows a list down."""
         ...
 
-    async def create(self, path: str, body: Any, *, dry_run: bool = False) -> Answer:
+    async def create(self, path: str, body: Any) -> Answer:
         """Create an object in the collection at `path`. `AlreadyExists` if it is there."""
         ...
 
-    async def replace(self, path: str, body: Any, *, dry_run: bool = False) -> Answer:
-        """Put `body` in place of an object. `Conflict` unless it has the version we read."""
-        ...
-
     async def patch(
-        self,
-        path: str,
-        body: Any,
-        how: Patch = Patch.MERGE,
-        *,
-        dry_run: bool = False,
-        force: bool = False,
+        self, path: str, body: Any, how: Patch = Patch.MERGE, *, force: bool = False
     ) -> Answer:
-        """Change parts of an object. `force` takes over fields that others apply."""
+        """Change parts of an object. `force` takes over fields that others apply.
+
+        A body that names a `resourceVersion` is a `Conflict` unless the object still has it.
+        """
         ...
 
     async def delete(
-        self,
-        path: str,
-        *,
-        uid: str = "",
-        version: str = "",
-        grace_seconds: int | None = None,
-        dry_run: bool = False,
+        self, path: str, *, uid: str = "", version: str = "", grace_seconds: int | None = None
     ) -> Answer:
         """Delete an object.
 

@@ -39,7 +39,7 @@ class RateLimit:
         self._paid_until = clock() - self._credit
 
     async def wait(self) -> None:
-        """Return when the next call may be made. Callers are served in the order they came."""
+        """Return when the next call may be sent. Callers are served in the order they came."""
         now = self._clock()
         self._paid_until = max(self._paid_until, now - self._credit) + self._interval
         if self._paid_until > now:

@@ -1,4 +1,4 @@
-"""The client: the port, answered by a real API server.
+"""The client of a real API server.
 
 What it may repeat by itself, it repeats: reads, and writes that certainly were not carried out.
 A write whose answer was lost is raised as `OutcomeUnknown` and never sent again.
@@ -128,38 +128,22 @@ class Client:
         """See `ApiServer.get`."""
         return await self._read(Request("GET", path, query or {}), type)
 
-    async def create(self, path: str, body: Any, *, dry_run: bool = False) -> Answer:
+    async def create(self, path: str, body: Any) -> Answer:
         """See `ApiServer.create`."""
-        return await self._write("POST", path, body, dry_run=dry_run)
-
-    async def replace(self, path: str, body: Any, *, dry_run: bool = False) -> Answer:
-        """See `ApiServer.replace`."""
-        return await self._write("PUT", path, body, dry_run=dry_run)
+        return await self._write("POST", path, body)
 
     async def patch(
-        self,
-        path: str,
-        body: Any,
-        how: Patch = Patch.MERGE,
-        *,
-        dry_run: bool = False,
-        force: bool = False,
+        self, path: str, body: Any, how: Patch = Patch.MERGE, *, force: bool = False
     ) -> Answer:
         """See `ApiServer.patch`."""
         query = {"force": "true"} if force else {}
-        return await self._write("PATCH", path, body, how.value, query, dry_run=dry_run)
+        return await self._write("PATCH", path, body, how.value, query)
 
     async def delete(
-        self,
-        path: str,
-        *,
-        uid: str = "",
-        version: str = "",
-        grace_seconds: int | None = None,
-        dry_run: bool = False,
+        self, path: str, *, uid: str = "", version: str = "", grace_seconds: int | None = None
     ) -> Answer:
         """See `ApiServer.delete`."""
-        options = delete_options(uid, version, grace_seconds, dry_run)
+        options = delete_options(uid, version, grace_seconds)
         return await self._repeatedly(Request("DELETE", path, body=msgspec.json.encode(options)))
 
     async def evict(
@@ -207,12 +191,8 @@ class Client:
         body: Any,
         content_type: str = "application/json",
         query: dict[str, str] | None = None,
-        *,
-        dry_run: bool = False,
     ) -> Answer:
         query = {"fieldManager": FIELD_MANAGER} | (query or {})
-        if dry_run:
-            query["dryRun"] = "All"
         encoded = msgspec.json.encode(body)
         return await self._repeatedly(Request(method, path, query, encoded, content_type))
 
@@ -240,13 +220,14 @@ class Client:
     def _seconds_before_retry(self, error: Unavailable, failed: int) -> float | None:
         """How long to wait before the next attempt, or None if there is none.
 
-        The server's own wish counts, but not beyond our patience: then the caller decides.
+        The server's Retry-After counts, up to the limit of our own backoff: beyond that the
+        caller decides.
         """
-        wished = error.retry_after_seconds or 0.0
+        retry_after = error.retry_after_seconds or 0.0
         backoff = self.settings.backoff
-        if failed >= self.settings.attempts or wished > backoff.limit_seconds:
+        if failed >= self.settings.attempts or retry_after > backoff.limit_seconds:
             return None
-        return max(wished, backoff.seconds(failed, self._chance))
+        return max(retry_after, backoff.seconds(failed, self._chance))
 
     async def _once(self, request: Request) -> Answer:
         async with self._answer(request, self.settings.timeouts.call) as response:
@@ -277,7 +258,7 @@ class Client:
 
 
 def selection_of(kind: Kind[Any]) -> dict[str, str]:
-    """Which objects of a kind are meant, as the server wants to be told."""
+    """The query parameters that select the objects of a kind."""
     return {"labelSelector": kind.selector} if kind.selector else {}
 
 
@@ -285,8 +266,8 @@ def decoded(raw: Iterable[msgspec.Raw], type: type[T], request: Request) -> Iter
     """The objects of a page, one after the other."""
     decode = decoder_of(type).decode
     try:
-        for each in raw:
-            yield decode(each)
+        for item in raw:
+            yield decode(item)
     except msgspec.DecodeError as error:
         raise api_errors.from_body(request, error) from error
 
@@ -300,9 +281,9 @@ def is_another(renewed: Identity, rejected: Identity) -> bool:
 
 
 def delete_options(
-    uid: str, version: str, grace_seconds: int | None, dry_run: bool
+    uid: str, version: str, grace_seconds: int | None, dry_run: bool = False
 ) -> dict[str, Any]:
-    """What to delete exactly, and how gently."""
+    """The preconditions and the grace period of a deletion."""
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
     preconditions = {"uid": uid, "resourceVersion": version}
     if uid or version:

@@ -1,4 +1,4 @@
-"""The time, for everyone who asks: an argument, so that it can be another than the wall clock's."""
+"""The clock, as an argument: a simulation passes one that is turned by hand."""
 
 import time
 from datetime import UTC, datetime
@@ -6,19 +6,19 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What tells the time."""
+    """The date and a monotonic time."""
 
     def now(self) -> datetime:
         """The date and time, with a time zone."""
         ...
 
     def seconds(self) -> float:
-        """Seconds since some moment, which only ever go on."""
+        """Monotonic seconds since an arbitrary moment."""
         ...
 
 
 class WallClock:
-    """The machine's own time."""
+    """The clock of this machine."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)

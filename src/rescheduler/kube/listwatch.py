@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 NO_VERSION = 0
 FAILURES_TO_WARN = 3
 
-# Errors that time alone does not mend: whoever waits for the first list is told.
+# Errors that time alone does not mend: they are raised to whoever waits for the first list.
 NEEDS_A_PERSON = (Forbidden, NotFound, CredentialsError)
 
 
@@ -171,7 +171,7 @@ class ListWatch(Generic[T]):
                 for event in events:
                     self._take(event)
                 # Where nothing changes the server may send nothing, not even bookmarks. That it
-                # accepted the watch is as good a sign: it tells what it knows beyond our version.
+                # accepted the watch is as good a sign: it sends what it knows beyond our version.
                 self._fresh_at = self._clock()
                 self.last_error = None
                 if events:
@@ -206,7 +206,7 @@ class ListWatch(Generic[T]):
                     subscriber(change)
                 except Exception:
                     # The table has the change already, and the other subscribers want it too.
-                    logger.exception("Failed to tell of a change", extra={"change": change})
+                    logger.exception("Failed to handle a change", extra={"change": change})
 
     def _note(self, error: ReschedulerError) -> None:
         """Remember a failure, and what follows from it."""

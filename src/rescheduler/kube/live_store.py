@@ -2,13 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from rescheduler.errors import Forbidden, NotFound, ReschedulerError, Unavailable
+from rescheduler.errors import Unavailable
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.listwatch import ListWatch, WatchSettings
 from rescheduler.model.kinds import Kind
@@ -18,8 +17,6 @@ from rescheduler.model.tables.table import TableChange
 
 # Nothing is decided on a view of the cluster that is older.
 MAX_STORE_AGE_SECONDS = 180.0
-# What a kind that we can do without may answer.
-NOT_THERE = (Forbidden, NotFound)
 
 
 @dataclass(frozen=True)
@@ -28,8 +25,6 @@ class KindStatus:
 
     kind: str
     synced: bool
-    # False for an optional kind that the server does not have, or does not show us.
-    available: bool
     # Since the table was last known to be up to date; None before the first list.
     age_seconds: float | None
     last_error: str | None
@@ -39,21 +34,18 @@ class LiveStore:
     """The cluster's tables, filled from an API server.
 
     Either `await list_once()` to read everything once, or `start()`, `await synced()` and
-    finally `await stop()` to follow the cluster. `optional` names kinds that may be missing:
-    their tables then stay empty.
+    finally `await stop()` to follow the cluster.
     """
 
     def __init__(
         self,
         server: ApiServer,
         tables: ClusterTables,
-        optional: Collection[Kind[Any]] = (),
         settings: WatchSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
         chance: Random | None = None,
     ) -> None:
         self._tables = tables
-        self._optional = {kind.name for kind in optional}
         self._clock = clock
         self._watches = [
             ListWatch(server, table, settings, clock, chance) for table in tables.tables()
@@ -81,7 +73,7 @@ class LiveStore:
         """
         try:
             async with asyncio.timeout(timeout_seconds):
-                await all_of([self._wait_for(watch) for watch in self._watches])
+                await all_of([watch.wait_synced() for watch in self._watches])
         except TimeoutError as error:
             raise self._still_waiting() from error
 
@@ -92,19 +84,19 @@ class LiveStore:
         same time would only take more memory.
         """
         for watch in self._watches:
-            await self._list(watch)
+            await watch.list()
 
     def snapshot(self) -> Snapshot:
         """The cluster as it is known now."""
         return self._tables.snapshot()
 
     def status(self) -> list[KindStatus]:
-        """What is known about each kind."""
+        """How up to date the table of each kind is."""
         return [self._status_of(watch) for watch in self._watches]
 
     def age(self) -> float | None:
         """The age of what is oldest among the kinds there are; None until all are listed."""
-        ages = [status.age_seconds for status in self.status() if status.available]
+        ages = [status.age_seconds for status in self.status()]
         known = [age for age in ages if age is not None]
         return max(known, default=None) if len(known) == len(ages) else None
 
@@ -117,31 +109,9 @@ class LiveStore:
         return KindStatus(
             kind=watch.kind.name,
             synced=watch.synced,
-            available=watch.synced or not self._may_be_missing(watch, error),
             age_seconds=watch.age(self._clock()),
             last_error=None if error is None else str(error),
         )
-
-    def _may_be_missing(self, watch: ListWatch[Any], error: ReschedulerError | None) -> bool:
-        return watch.kind.name in self._optional and isinstance(error, NOT_THERE)
-
-    async def _wait_for(self, watch: ListWatch[Any]) -> None:
-        with self._excused(watch):
-            await watch.wait_synced()
-
-    async def _list(self, watch: ListWatch[Any]) -> None:
-        with self._excused(watch):
-            await watch.list()
-
-    @contextmanager
-    def _excused(self, watch: ListWatch[Any]) -> Iterator[None]:
-        """Let an optional kind be missing."""
-        try:
-            yield
-        except NOT_THERE as error:
-            if not self._may_be_missing(watch, error):
-                raise
-            watch.last_error = error
 
     def _still_waiting(self) -> Unavailable:
         waiting = [watch for watch in self._watches if not watch.synced]

@@ -1,4 +1,4 @@
-"""What a watch tells, and how its bytes become events.
+"""Watch events, and how they are decoded from the bytes of a watch.
 
 An event is decoded in one pass: its `type` picks the struct, so the object inside is never
 decoded twice nor built as dicts.
@@ -85,25 +85,25 @@ WatchEvent: TypeAlias = Added[T] | Modified[T] | Deleted[T] | Bookmark | Failed
 
 
 def decoder_of(type: type[T]) -> msgspec.json.Decoder[T]:
-    """The decoder for a type. Each is made once: making one costs more than using it."""
+    """The decoder for a type. Each is built once: building one costs more than using it."""
     wanted: Any = type
-    return made_decoder(wanted)
+    return _cached_decoder(wanted)
 
 
 def event_decoder_of(type: type[T]) -> msgspec.json.Decoder[WatchEvent[T]]:
     """The decoder for watch events about objects of a type."""
     wanted: Any = type
-    return made_event_decoder(wanted)
+    return _cached_event_decoder(wanted)
 
 
 @cache
-def made_decoder(type: Any) -> msgspec.json.Decoder[Any]:
+def _cached_decoder(type: Any) -> msgspec.json.Decoder[Any]:
     """`decoder_of`, for which a cache cannot express the types."""
     return msgspec.json.Decoder(type)
 
 
 @cache
-def made_event_decoder(type: Any) -> msgspec.json.Decoder[Any]:
+def _cached_event_decoder(type: Any) -> msgspec.json.Decoder[Any]:
     """`event_decoder_of`, likewise."""
     return msgspec.json.Decoder(Added[type] | Modified[type] | Deleted[type] | Bookmark | Failed)
 

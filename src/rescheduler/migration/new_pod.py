@@ -12,9 +12,9 @@ from rescheduler.labels import ORIGINAL_POD, POD_TEMPLATE_HASH, PREVIOUS_MARKS, 
 from rescheduler.migration import migration_labels
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import MovingPod
-from rescheduler.migration.workload_objects import ObservedWorkload, SelectingService
+from rescheduler.migration.workload_objects import ObservedWorkload
 from rescheduler.model.moves import Mode
-from rescheduler.model.objects import Labels, LabelSelector, PodDisruptionBudget
+from rescheduler.model.objects import Labels, LabelSelector, PodDisruptionBudget, Service
 from rescheduler.model.selectors import matches, selects
 
 # The characters that Kubernetes uses for generated names: none can spell a bad word.
@@ -180,7 +180,7 @@ def pinned_to(node: str, spec: Body) -> Body:
 
 def label_to_withhold(
     workload: ObservedWorkload,
-    services: Iterable[SelectingService],
+    services: Iterable[Service],
     budgets: Iterable[PodDisruptionBudget],
 ) -> str | None:
     """The label that a new pod gets only at the handover; None if no label is suitable.

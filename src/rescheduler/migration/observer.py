@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from rescheduler.errors import EvictionRefused, NotFound, Refused
 from rescheduler.kube.api_server import ApiServer, collection_path, object_path
 from rescheduler.kube.clock import WALL_CLOCK
-from rescheduler.labels import MIGRATION_ID
+from rescheduler.labels import JOB_CONTROLLER_UID, MIGRATION_ID
 from rescheduler.migration.migration_object import MIGRATION, Migration
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.migration.moving_pod import MovingPod
@@ -23,17 +23,13 @@ from rescheduler.migration.state_machine.actions import Question
 from rescheduler.migration.state_machine.eviction import budget_name
 from rescheduler.migration.state_machine.observation import EvictionAnswer, Observation
 from rescheduler.migration.workload_cache import WorkloadCache
-from rescheduler.migration.workload_objects import SelectingService
-from rescheduler.model.kinds import BUDGET, CLAIM, NODE, POD, STATEFUL_SET, Kind
-from rescheduler.model.objects import LabelSelector, Node, Page, PodDisruptionBudget
+from rescheduler.model.kinds import BUDGET, CLAIM, NODE, POD, SERVICE, STATEFUL_SET, Kind
+from rescheduler.model.objects import LabelSelector, Node, Page, PodDisruptionBudget, Service
 from rescheduler.model.rules.volume_sharing import has_single_node_volume
 from rescheduler.model.selectors import selector_text, selects
 from rescheduler.settings import Policy
 
 T = TypeVar("T")
-
-SERVICE = Kind("Service", "v1", "services", True, SelectingService)
-JOB_UID = "batch.kubernetes.io/controller-uid"
 
 
 class Observer:
@@ -102,7 +98,7 @@ class Observer:
                 answers = replace(o.answers, eviction=await self._eviction(o))
             case Question.SERVICES:
                 namespace = o.migration.metadata.namespace
-                services = await self._list(SERVICE, SelectingService, namespace, "")
+                services = await self._list(SERVICE, Service, namespace, "")
                 answers = replace(o.answers, services=services)
             case Question.CANDIDATES:
                 answers = replace(o.answers, candidates=await self._candidates(o))
@@ -202,7 +198,7 @@ class Observer:
         if o.workload is not None:
             return selector_text(o.workload.selector)
         if workload is not None and workload.kind == "Job":
-            return f"{JOB_UID}={workload.uid}"
+            return f"{JOB_CONTROLLER_UID}={workload.uid}"
         if workload is not None and workload.kind == "StatefulSet":
             key = f"{o.migration.metadata.namespace}/{workload.name}"
             found = self._tables.of(STATEFUL_SET).get(key)

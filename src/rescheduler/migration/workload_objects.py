@@ -1,6 +1,6 @@
 # mypy: disable-error-code="misc"
 # (mypy does not see that structs inherit being frozen)
-"""Workloads and Services with what the tables leave out: pod templates and selectors."""
+"""Workloads with what the tables leave out: pod templates and selectors."""
 
 from dataclasses import dataclass
 
@@ -40,7 +40,7 @@ class WorkloadObject(Part):
 
 
 class LabelMapSelectorSpec(Part):
-    """ReplicationControllers and Services select by a plain map of labels."""
+    """ReplicationControllers select by a plain map of labels."""
 
     selector: Labels = {}
 
@@ -48,13 +48,6 @@ class LabelMapSelectorSpec(Part):
 class LabelMapSelector(Part):
     """The selector of a ReplicationController."""
 
-    spec: LabelMapSelectorSpec = LabelMapSelectorSpec()
-
-
-class SelectingService(Part):
-    """A Service and its selector."""
-
-    metadata: Identity
     spec: LabelMapSelectorSpec = LabelMapSelectorSpec()
 
 

@@ -59,6 +59,8 @@ STORAGE_CLASS = Kind(
 )
 CSI_NODE = Kind("CSINode", "storage.k8s.io/v1", "csinodes", False, objects.CsiNode)
 CSI_DRIVER = Kind("CSIDriver", "storage.k8s.io/v1", "csidrivers", False, objects.CsiDriver)
+SERVICE = Kind("Service", "v1", "services", True, objects.Service)
+"""Not in `KINDS`: planning does not need Services, so they are not watched."""
 
 KINDS: tuple[Kind[Any], ...] = (
     NODE,

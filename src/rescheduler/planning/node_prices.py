@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from rescheduler.labels import INSTANCE_TYPE
 from rescheduler.model.objects import Node
 from rescheduler.model.snapshot import Floats
-
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
 def node_prices(nodes: Sequence[Node], by_instance_type: Mapping[str, float]) -> Floats:

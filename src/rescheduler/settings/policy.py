@@ -152,11 +152,6 @@ class CostOptimizationOptions(Options, frozen=True):
     the same. A node of price 0 is never worth emptying."""
 
 
-EXPECTED_SHAPE = (
-    "what the pods ask for that Defragmentation is to make room for, such as {cpu: '16'}"
-)
-
-
 class DefragmentationOptions(Options, frozen=True):
     """What there should be room for."""
 

@@ -1,8 +1,8 @@
-"""Time that is turned by hand: a day passes as fast as the work of that day can be done.
+"""Simulated time: a day passes as fast as the work of that day can be done.
 
-When nothing is left to do at this moment, the loop jumps to the next timer. Nothing that runs in
-it can tell: sleeping, timeouts and timers follow the loop's time. What would be done in a thread
-is done on the spot, for with a second thread no two runs were alike.
+When nothing is left to do now, the event loop jumps to its next timer. Sleeps, timeouts and timers
+follow the time of the loop. Work for threads is done in the loop itself, because threads would make
+runs differ.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from typing import Any, TypeVar, TypeVarTuple
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# Two timers that are closer than this ring together: floats cannot tell them apart after a year.
+# Timers that are closer than this fire together: after a year, floats cannot separate them.
 RESOLUTION_SECONDS = 1e-6
 
 
 class Deadlock(RuntimeError):
-    """Everybody waits and nothing will ever happen: a mistake in whatever runs in the loop."""
+    """All tasks wait and no timer is set: a bug in what runs in the loop."""
 
 
-class _Jumping(selectors.BaseSelector):
-    """Where a loop would wait for sockets, it moves the time on instead."""
+class _TimeJumpingSelector(selectors.BaseSelector):
+    """Instead of waiting for sockets, it advances the time to the next timer."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -48,7 +48,7 @@ class _Jumping(selectors.BaseSelector):
             failure, self.failure = self.failure, None
             raise failure
         if timeout is None:
-            raise Deadlock("nothing is ready, and no timer is set: everybody waits for ever")
+            raise Deadlock("nothing is ready and no timer is set: all tasks wait for ever")
         self.seconds += timeout
         return []
 
@@ -57,27 +57,24 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     """An event loop that never waits. Its time starts at 0 and is in seconds."""
 
     def __init__(self) -> None:
-        self._jumping = _Jumping()
-        super().__init__(self._jumping)
+        self._time_selector = _TimeJumpingSelector()
+        super().__init__(self._time_selector)
         self._clock_resolution = RESOLUTION_SECONDS
 
     def time(self) -> float:
-        return self._jumping.seconds
+        return self._time_selector.seconds
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """A mistake in a callback ends the run: going on without it would prove nothing.
-
-        Tasks are left to whoever started them.
-        """
+        """An error in a callback ends the run. Errors of tasks are left to who started them."""
         if "handle" in context:
-            self._jumping.failure = context.get("exception")
+            self._time_selector.failure = context.get("exception")
         else:
             super().call_exception_handler(context)
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """Do it on the spot; no time passes."""
+        """Call the function at once; no simulated time passes."""
         done: asyncio.Future[T] = self.create_future()
         try:
             done.set_result(func(*args))
@@ -86,32 +83,29 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return done
 
 
-class Clock:
-    """The time of a loop, as a date and in seconds. It shows `start` when it is made."""
+class SimulatedClock:
+    """The time of a loop, as a date and in seconds; `start` is the date at its creation."""
 
     def __init__(self, start: datetime, loop: events.AbstractEventLoop) -> None:
-        assert start.tzinfo is not None, "a moment has a time zone"
+        assert start.tzinfo is not None, "start needs a time zone"
         self.start = start.astimezone(UTC)
         self._loop = loop
-        self._began = loop.time()
+        self._created_at = loop.time()
 
     def now(self) -> datetime:
         """The date and time, in UTC."""
-        return self.start + timedelta(seconds=self._loop.time() - self._began)
+        return self.start + timedelta(seconds=self._loop.time() - self._created_at)
 
     def seconds(self) -> float:
-        """Seconds that only ever go on."""
+        """Seconds that never go back."""
         return self._loop.time()
 
 
-def run(main: Callable[[Clock], Coroutine[Any, Any, T]], start: datetime) -> T:
-    """Run something from its first to its last moment in a loop of its own.
+def run_simulated(main: Callable[[SimulatedClock], Coroutine[Any, Any, T]], start: datetime) -> T:
+    """Run `main` in a simulated loop of its own, with a clock that starts at `start`."""
 
-    `main` is called in the loop, with a clock that shows `start` now.
-    """
-
-    async def begin() -> T:
-        return await main(Clock(start, asyncio.get_running_loop()))
+    async def run() -> T:
+        return await main(SimulatedClock(start, asyncio.get_running_loop()))
 
     with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
-        return runner.run(begin())
+        return runner.run(run())

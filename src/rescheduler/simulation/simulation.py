@@ -1,11 +1,11 @@
-"""Let a cluster live through its future, with the rescheduler or without it, and watch.
+"""Runs a scenario on a simulated cluster, with the rescheduler or without it, and measures it.
 
-What moves pods is `migration.program.Program`, the very code that runs on Kubernetes. It is given
-the server of the cluster in memory and its clock, and knows nothing of either being in memory.
+What moves pods is `controller.program.Program`, the very code that runs on Kubernetes. It is given
+the simulated API server and clock, and cannot tell them from real ones.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -17,39 +17,42 @@ from rescheduler.controller.round_cache import Round
 from rescheduler.errors import ReschedulerError
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.settings import Policy
-from rescheduler.simulation import simulated_time as simulated_time
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
-from rescheduler.simulation.cluster.json_objects import Json, condition, text_of, with_conditions
-from rescheduler.simulation.results import Result, ResultRecorder
-from rescheduler.simulation.results.log_warnings import Warnings
-from rescheduler.simulation.results.recorder import SERIES
-from rescheduler.simulation.results.result import Happening
-from rescheduler.simulation.results.summary import figures_of, leftovers_in
-from rescheduler.simulation.results.text import camel
-from rescheduler.simulation.results.workload_counts import COUNTING
+from rescheduler.simulation.cluster.json_objects import (
+    Json,
+    condition,
+    format_time,
+    with_conditions,
+)
+from rescheduler.simulation.results.measurement.leftovers import leftovers_in
+from rescheduler.simulation.results.measurement.log_warnings import WarningCollector
+from rescheduler.simulation.results.measurement.recorder import SERIES, ResultRecorder
+from rescheduler.simulation.results.measurement.workload_counts import REPLICATED_KINDS
+from rescheduler.simulation.results.result import Result, SeriesSummary, TimelineEntry
+from rescheduler.simulation.results.text import json_name
 from rescheduler.simulation.scenario.timed_changes import (
     CreateObject,
     DeleteObject,
     FailNode,
-    Future,
     PatchObject,
     RestoreNode,
     TimedChange,
+    Timeline,
 )
 from rescheduler.simulation.scenario.times import TimeOfDay
-from rescheduler.simulation.simulated_time import Clock
+from rescheduler.simulation.simulated_time import SimulatedClock, run_simulated
 
 SAMPLE_SECONDS = 60.0
-# A series has no more points than this; longer spans are sampled less often.
-MOST_POINTS = 1440
+# A series has no more points than this; longer runs are sampled less often.
+MAX_POINTS = 1440
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A cluster and its future: the same for every policy that is tried on it."""
+    """A cluster, and what happens to it: the same for every policy that is compared."""
 
     objects: list[Json]
-    future: Future
+    timeline: Timeline
     midnight: datetime
     """The day on which it starts."""
     starts_at: TimeOfDay
@@ -57,22 +60,22 @@ class Scenario:
     seed: int
     notes: tuple[str, ...] = ()
     prices: Mapping[str, float] = field(default_factory=dict)
-    """What nodes cost by their instance type, where they do not say it themselves."""
+    """The price of nodes by instance type, for nodes without an annotation."""
 
     @property
     def start(self) -> datetime:
-        """When it starts."""
+        """The simulated time at which the run starts."""
         return self.midnight + timedelta(seconds=self.starts_at)
 
     @property
     def sample_seconds(self) -> float:
-        """From one point of a series to the next."""
-        return max(SAMPLE_SECONDS, self.seconds / MOST_POINTS)
+        """The time between two points of a series."""
+        return max(SAMPLE_SECONDS, self.seconds / MAX_POINTS)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is, for whoever watches."""
+    """The state of a run, for a live view."""
 
     now: datetime
     seconds: float
@@ -82,175 +85,175 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A policy, by the name under which it is shown; None is a cluster without the rescheduler."""
+class NamedPolicy:
+    """A policy and the name under which it is shown; None is a cluster without the rescheduler."""
 
     name: str
     policy: Policy | None
 
 
-Show = Callable[[Progress], None]
+ShowProgress = Callable[[Progress], None]
 
 
 def simulate(
     scenario: Scenario,
-    tried: Tried,
+    named_policy: NamedPolicy,
     *,
     strategies: Mapping[str, type[Strategy]] = {},
-    show: Show = lambda progress: None,
+    show: ShowProgress = lambda progress: None,
     is_interrupted: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """Everything that was seen; if someone interrupts, until then."""
+    """The result of the run; if it is interrupted, of the time until then."""
 
-    async def live(clock: Clock) -> Result:
-        return await _Run(scenario, tried, clock, show, is_interrupted).live(strategies)
+    async def run(clock: SimulatedClock) -> Result:
+        return await _SimulationRun(scenario, named_policy, clock, show, is_interrupted).run(
+            strategies
+        )
 
-    return simulated_time.run(live, scenario.start)
+    return run_simulated(run, scenario.start)
 
 
-class _Run:
-    """One run."""
-
+class _SimulationRun:
     def __init__(
         self,
         scenario: Scenario,
-        tried: Tried,
-        clock: Clock,
-        show: Show,
+        named_policy: NamedPolicy,
+        clock: SimulatedClock,
+        show: ShowProgress,
         is_interrupted: Callable[[], bool],
     ) -> None:
         self._scenario = scenario
-        self._tried = tried
+        self._policy_name = named_policy.name
+        self._policy = named_policy.policy
         self._clock = clock
         self._show = show
         self._is_interrupted = is_interrupted
-        self._world = SimulatedCluster(scenario.objects, seed=scenario.seed, start=scenario.start)
-        policy = tried.policy or Policy()
+        self._cluster = SimulatedCluster(scenario.objects, seed=scenario.seed, start=scenario.start)
+        policy = named_policy.policy or Policy()
+        self._maintenance_label = policy.node_maintenance.maintenance_label
         self._recorder = ResultRecorder(
-            clock.seconds,
-            scenario.seconds,
-            scenario.prices,
-            policy.node_maintenance.maintenance_label,
+            clock.seconds, scenario.seconds, scenario.prices, self._maintenance_label
         )
-        self._happened: list[Happening] = []
-        self._warnings = Warnings()
+        self._timeline: list[TimelineEntry] = []
+        self._warnings = WarningCollector()
         self._last_change = ""
 
-    async def live(self, strategies: Mapping[str, type[Strategy]]) -> Result:
-        """From the first moment to the last."""
-        self._take_in()
-        self._recorder.subscribe_to(self._world.subscribe)
-        # Moves are over within seconds: who looks once a minute would see none of them.
-        self._world.subscribe("Migration", lambda old, new: self._show(self._progress()))
+    async def run(self, strategies: Mapping[str, type[Strategy]]) -> Result:
+        self._record_initial_objects()
+        self._recorder.subscribe_to(self._cluster.subscribe)
+        # Moves take seconds: a view that is updated once a minute would miss them.
+        self._cluster.subscribe("Migration", lambda old, new: self._show(self._progress()))
         with self._warnings:
-            await self._run(strategies)
+            await self._cluster.start()
+            if self._policy is None:
+                await self._apply_timeline()
+            else:
+                await self._run_with_rescheduler(self._policy, strategies)
+            await self._cluster.stop()
         return self._result()
 
-    async def _run(self, strategies: Mapping[str, type[Strategy]]) -> None:
-        await self._world.start()
-        if self._tried.policy is None:
-            await self._until_the_end()
-        else:
-            program = Program(
-                self._world.server,
-                self._tried.policy,
-                strategies=strategies,
-                clock=self._clock,
-                chance=Random(f"{self._scenario.seed}/rescheduler"),
-            )
-            program.planning_loop.subscribe(self._round_made)
-            await self._beside(program, self._until_the_end())
-        await self._world.stop()
-
-    def _take_in(self) -> None:
-        """Tell the recorder of what is there from the start."""
-        recorder, world = self._recorder, self._world
-        for node in world.list("Node").values():
-            recorder.loads.node_changed(None, node)
-        for kind in COUNTING:
-            for owner in world.list(kind).values():
-                recorder.owner_changed(None, owner)
-        for pod in world.list("Pod").values():
+    def _record_initial_objects(self) -> None:
+        recorder, cluster = self._recorder, self._cluster
+        for node in cluster.list("Node").values():
+            recorder.usage.node_changed(None, node)
+        for kind in REPLICATED_KINDS:
+            for controller in cluster.list(kind).values():
+                recorder.controller_changed(None, controller)
+        for pod in cluster.list("Pod").values():
             recorder.pod_changed(None, pod)
         recorder.shortages.begin()
 
-    async def _beside(self, program: Program, story: Awaitable[None]) -> None:
-        """Let the rescheduler run while the story is told; what it fails with is raised."""
+    async def _run_with_rescheduler(
+        self, policy: Policy, strategies: Mapping[str, type[Strategy]]
+    ) -> None:
+        """Run the program until the timeline ends; an error of either is raised."""
+        program = Program(
+            self._cluster.server,
+            policy,
+            strategies=strategies,
+            clock=self._clock,
+            chance=Random(f"{self._scenario.seed}/rescheduler"),
+        )
+        program.planning_loop.subscribe(self._record_round)
         running = asyncio.create_task(program.run())
-        telling = asyncio.ensure_future(story)
+        timeline = asyncio.create_task(self._apply_timeline())
         try:
-            await asyncio.wait({running, telling}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({running, timeline}, return_when=asyncio.FIRST_COMPLETED)
             if running.done():
                 running.result()
-            await telling
+            await timeline
             program.stop()
             await running
         finally:
             running.cancel()
-            telling.cancel()
+            timeline.cancel()
             with suppress(asyncio.CancelledError):
-                await asyncio.gather(running, telling, return_exceptions=True)
+                await asyncio.gather(running, timeline, return_exceptions=True)
 
-    def _round_made(self, made: Round) -> None:
-        self._recorder.blockers.add(made.plan)
+    def _record_round(self, planned: Round) -> None:
+        self._recorder.blockers.add(planned.plan)
 
-    # ------------------------------------------------------------ the story
+    # ------------------------------------------------------------ the timeline
 
-    async def _until_the_end(self) -> None:
-        for at, change in self._moments():
+    async def _apply_timeline(self) -> None:
+        """Apply every change at its time and take samples, until the end or an interruption."""
+        for at, change in self._changes_and_samples():
             await asyncio.sleep(at - self._clock.seconds())
             if change is not None:
-                self._happen(change)
+                self._apply(change)
                 continue
             self._recorder.sample()
             self._show(self._progress())
             if self._is_interrupted():
                 return
 
-    def _moments(self) -> Iterator[tuple[float, TimedChange | None]]:
-        """When something happens, and in between when to look; a change before a look."""
+    def _changes_and_samples(self) -> Iterator[tuple[float, TimedChange | None]]:
+        """Changes by time, and None for a sample; changes come before a sample of that time."""
         step, total = self._scenario.sample_seconds, self._scenario.seconds
-        looks = [(number * step, None) for number in range(int(total / step) + 1)]
-        if looks[-1][0] < total:
-            looks.append((total, None))
-        changes = [(each.at_seconds, each) for each in self._scenario.future]
-        happening = (each for each in changes if each[0] <= total)
-        return merge(happening, looks, key=lambda each: (each[0], each[1] is None))
+        samples = [(number * step, None) for number in range(int(total / step) + 1)]
+        if samples[-1][0] < total:
+            samples.append((total, None))
+        changes = (
+            (change.at_seconds, change)
+            for change in self._scenario.timeline
+            if change.at_seconds <= total
+        )
+        return merge(changes, samples, key=lambda timed: (timed[0], timed[1] is None))
 
-    def _happen(self, change: TimedChange) -> None:
+    def _apply(self, change: TimedChange) -> None:
         try:
-            self._make(change)
+            self._perform(change)
         except ReschedulerError as error:
-            # Two entries of a file may be at odds: a node cannot fail when it is gone.
-            self._note(f"{change.why}: {error}")
+            # Two entries of a workload file may contradict: a deleted node cannot fail.
+            self._add_to_timeline(f"{change.description}: {error}")
             return
-        self._last_change = change.why
+        self._last_change = change.description
         if is_notable(change):
-            self._note(change.why)
+            self._add_to_timeline(change.description)
 
-    def _make(self, change: TimedChange) -> None:
-        world, what = self._world, change.what
-        match what:
+    def _perform(self, change: TimedChange) -> None:
+        cluster, action = self._cluster, change.action
+        match action:
             case CreateObject():
-                world.create(what.body)
+                cluster.create(action.body)
             case PatchObject():
-                world.patch(what.kind.name, what.key, what.body)
+                cluster.patch(action.kind.name, action.key, action.body)
             case DeleteObject():
-                world.delete(what.kind.name, what.key)
+                cluster.delete(action.kind.name, action.key)
             case FailNode():
-                self._set_ready(what.name, "Unknown", "NodeStatusUnknown")
+                self._set_ready(action.name, "Unknown", "NodeStatusUnknown")
             case RestoreNode():
-                self._set_ready(what.name, "True", "KubeletReady")
+                self._set_ready(action.name, "True", "KubeletReady")
 
     def _set_ready(self, node: str, status: str, reason: str) -> None:
-        found = self._world.get("Node", node)
+        found = self._cluster.get("Node", node)
         before = found["status"] if found is not None else {}
-        ready = condition("Ready", status, text_of(self._clock.now()), reason)
+        ready = condition("Ready", status, format_time(self._clock.now()), reason)
         conditions = with_conditions(before, [ready])["conditions"]
-        self._world.patch("Node", node, {"status": {"conditions": conditions}}, status=True)
+        self._cluster.patch("Node", node, {"status": {"conditions": conditions}}, status=True)
 
-    def _note(self, what: str) -> None:
-        self._happened.append(Happening(round(self._clock.seconds(), 3), what))
+    def _add_to_timeline(self, what: str) -> None:
+        self._timeline.append(TimelineEntry(round(self._clock.seconds(), 3), what))
 
     def _progress(self) -> Progress:
         return Progress(
@@ -264,50 +267,43 @@ class _Run:
     # ------------------------------------------------------------ the result
 
     def _result(self) -> Result:
-        scenario, recorder, world = self._scenario, self._recorder, self._world
+        scenario, recorder = self._scenario, self._recorder
         series = {name: recorder.series(name) for name in SERIES}
         last = series["imbalance"][-1].seconds if series["imbalance"] else 0.0
-        by_moves, own = recorder.shortages.moments()
-        policy = self._tried.policy or Policy()
+        by_moves, others = recorder.shortages.counts()
         return Result(
-            policy=self._tried.name,
+            policy=self._policy_name,
             seed=scenario.seed,
-            start=text_of(scenario.start),
+            start=format_time(scenario.start),
             seconds=last,
             interrupted=last < scenario.seconds,
-            nodes=count_of(scenario.objects, "Node"),
-            pods=count_of(scenario.objects, "Pod"),
+            nodes=count_of_kind(scenario.objects, "Node"),
+            pods=count_of_kind(scenario.objects, "Pod"),
             notes=scenario.notes,
-            warnings=self._warnings.told(),
-            summary={camel(name): figures_of(points) for name, points in series.items()},
+            warnings=self._warnings.messages(),
+            summary={json_name(name): SeriesSummary.of(points) for name, points in series.items()},
             **series,
-            moments_below_desired=by_moves,
-            own_moments_below_desired=own,
-            migrations=recorder.moves.migrations(),
+            shortages_by_moves=by_moves,
+            other_shortages=others,
+            migrations=recorder.moves.counts(),
             rounds=recorder.blockers.rounds(),
             blocked=recorder.blockers.blocked(),
             pending=recorder.pending(),
-            leftovers=leftovers_in(
-                world.list("Pod"),
-                world.list("PodDisruptionBudget"),
-                world.list("Node"),
-                world.list("Migration"),
-                policy.node_maintenance.maintenance_label,
-            ),
-            happenings=tuple(self._happened),
+            leftovers=leftovers_in(self._cluster, self._maintenance_label),
+            timeline=tuple(self._timeline),
             node_loads=recorder.node_loads(),
         )
 
 
 def is_notable(change: TimedChange) -> bool:
-    """Whether it is worth a mark on a plot: scaling and jobs happen all the time."""
-    if isinstance(change.what, CreateObject):
-        return bool(change.what.body["kind"] == "Node")
+    """Whether a change is shown in results: changes by scaling and jobs are too many."""
+    if isinstance(change.action, CreateObject):
+        return bool(change.action.body["kind"] == "Node")
     return not (
-        isinstance(change.what, PatchObject) and "replicas" in change.what.body.get("spec", {})
+        isinstance(change.action, PatchObject) and "replicas" in change.action.body.get("spec", {})
     )
 
 
-def count_of(objects: list[Json], kind: str) -> int:
-    """How many objects of a kind there are."""
-    return sum(each["kind"] == kind for each in objects)
+def count_of_kind(objects: list[Json], kind: str) -> int:
+    """How many of these objects are of a kind."""
+    return sum(value["kind"] == kind for value in objects)

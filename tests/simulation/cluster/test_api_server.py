@@ -1,4 +1,4 @@
-"""The API server in memory: versions, conflicts, watches, deletions, evictions, and Migrations."""
+"""The simulated API server: versions, conflicts, watches, deletions, evictions, and Migrations."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,11 +24,12 @@ from rescheduler.migration.migration_object import MIGRATION, Migration
 from rescheduler.migration.migration_request import migration_body
 from rescheduler.migration.moving_pod import LABELLED_POD, MovingPod
 from rescheduler.model.kinds import BUDGET, NODE, POD
-from rescheduler.model.objects import Node, Page, Pod, PodDisruptionBudget
+from rescheduler.model.objects import Page, Pod, PodDisruptionBudget
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from rescheduler.simulation.cluster.json_objects import Json
+from rescheduler.simulation.cluster.object_store import HISTORY_LENGTH
 from testcluster.builders import budget, deployment, node, pod
-from tests.simulation.support import in_world, pods_of
+from tests.simulation.simulated_clusters import in_simulated_cluster, pods_of
 
 T = TypeVar("T")
 PODS = collection_path(POD, "shop")
@@ -36,9 +37,11 @@ WEB = object_path(POD, "shop/web")
 MARK = {"metadata": {"labels": {MIGRATION_STATUS: "in-progress"}}}
 
 
-def still(objects: list[Json], tell: Callable[[SimulatedCluster], Awaitable[T]]) -> T:
-    """Tell something in a world in which nothing happens by itself."""
-    return in_world(objects, tell, settle=0)
+def without_controllers(
+    objects: list[Json], steps: Callable[[SimulatedCluster], Awaitable[T]]
+) -> T:
+    """Run steps in a cluster without controllers: nothing changes by itself."""
+    return in_simulated_cluster(objects, steps, settle=0)
 
 
 def web(**more: Any) -> Json:
@@ -46,169 +49,155 @@ def web(**more: Any) -> Json:
 
 
 def test_every_write_counts_the_version_up_and_names_it() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        before = await world.server.get(WEB, Pod)
-        answer = await world.server.patch(WEB, {"metadata": {"labels": {"x": "y"}}})
+    async def steps(cluster: SimulatedCluster) -> None:
+        before = await cluster.server.get(WEB, Pod)
+        answer = await cluster.server.patch(WEB, {"metadata": {"labels": {"x": "y"}}})
         after = answer.decode(Pod)
         assert int(after.metadata.resource_version) > int(before.metadata.resource_version)
         assert after.metadata.labels == {"app": "web", "x": "y"}
-        assert after == await world.server.get(WEB, Pod)
+        assert after == await cluster.server.get(WEB, Pod)
 
-    still([node("a"), web()], tell)
+    without_controllers([node("a"), web()], steps)
 
 
 def test_a_write_that_changes_nothing_is_no_write() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        before = world.store.version
-        await world.server.patch(WEB, {"metadata": {"labels": {"app": "web"}}})
-        assert world.store.version == before
+    async def steps(cluster: SimulatedCluster) -> None:
+        before = cluster.store.version
+        await cluster.server.patch(WEB, {"metadata": {"labels": {"app": "web"}}})
+        assert cluster.store.version == before
 
-    still([web()], tell)
+    without_controllers([web()], steps)
 
 
 def test_a_write_for_another_version_is_a_conflict() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        old = (await world.server.get(WEB, Pod)).metadata.resource_version
+    async def steps(cluster: SimulatedCluster) -> None:
+        old = (await cluster.server.get(WEB, Pod)).metadata.resource_version
         patch = {"metadata": {"resourceVersion": old, "labels": {"x": "1"}}}
-        await world.server.patch(WEB, patch)
+        await cluster.server.patch(WEB, patch)
         with pytest.raises(Conflict):
-            await world.server.patch(WEB, patch)
-        value = msgspec.json.decode(await world.server.get(WEB, msgspec.Raw))
-        value["metadata"]["resourceVersion"] = old
-        with pytest.raises(Conflict):
-            await world.server.replace(WEB, value)
+            await cluster.server.patch(WEB, patch)
 
-    still([web()], tell)
+    without_controllers([web()], steps)
 
 
 def test_a_write_for_another_uid_is_refused() -> None:
-    async def tell(world: SimulatedCluster) -> None:
+    async def steps(cluster: SimulatedCluster) -> None:
         with pytest.raises(Refused, match="uid"):
-            await world.server.patch(WEB, {"metadata": {"uid": "another"}})
+            await cluster.server.patch(WEB, {"metadata": {"uid": "another"}})
         with pytest.raises(Conflict):
-            await world.server.delete(WEB, uid="another")
+            await cluster.server.delete(WEB, uid="another")
         with pytest.raises(Conflict):
-            await world.server.delete(WEB, version="1")
+            await cluster.server.delete(WEB, version="1")
 
-    still([web()], tell)
+    without_controllers([web()], steps)
 
 
-def test_all_kinds_of_patches_are_understood_but_server_side_apply() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        path = object_path(NODE, "a")
-        taint = {"key": "x", "effect": "NoSchedule"}
-        await world.server.patch(path, {"spec": {"taints": [taint]}}, Patch.STRATEGIC)
-        operation = {"op": "add", "path": "/metadata/labels/y", "value": "z"}
-        answer = await world.server.patch(path, [operation], Patch.JSON)
-        found = answer.decode(Node)
-        assert [each.key for each in found.spec.taints] == ["x"]
-        assert found.metadata.labels["y"] == "z"
+def test_a_server_side_apply_is_refused() -> None:
+    async def steps(cluster: SimulatedCluster) -> None:
         with pytest.raises(Refused):
-            await world.server.patch(path, {}, Patch.APPLY)
+            await cluster.server.patch(object_path(NODE, "a"), {}, Patch.APPLY)
 
-    still([node("a")], tell)
-
-
-def test_a_dry_run_answers_and_changes_nothing() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        before = world.store.version
-        answer = await world.server.patch(WEB, {"metadata": {"labels": {"x": "y"}}}, dry_run=True)
-        assert answer.decode(Pod).metadata.labels["x"] == "y"
-        await world.server.create(PODS, pod("shop/new"), dry_run=True)
-        await world.server.delete(WEB, dry_run=True)
-        await world.server.evict("shop/web", dry_run=True)
-        assert world.store.version == before
-
-    still([node("a"), web()], tell)
+    without_controllers([node("a")], steps)
 
 
-def test_what_is_there_already_cannot_be_created_and_what_is_not_cannot_be_changed() -> None:
-    async def tell(world: SimulatedCluster) -> None:
+def test_a_dry_run_of_an_eviction_changes_nothing() -> None:
+    async def steps(cluster: SimulatedCluster) -> None:
+        before = cluster.store.version
+        await cluster.server.evict("shop/web", dry_run=True)
+        assert cluster.store.version == before
+
+    without_controllers([node("a"), web()], steps)
+
+
+def test_an_existing_object_cannot_be_created_and_a_missing_one_cannot_be_changed() -> None:
+    async def steps(cluster: SimulatedCluster) -> None:
         with pytest.raises(AlreadyExists):
-            await world.server.create(PODS, web())
+            await cluster.server.create(PODS, web())
         with pytest.raises(NotFound):
-            await world.server.patch(object_path(POD, "shop/other"), {})
+            await cluster.server.patch(object_path(POD, "shop/other"), {})
         with pytest.raises(NotFound):
-            await world.server.create(collection_path(POD, "nowhere"), pod("nowhere/x"))
+            await cluster.server.create(collection_path(POD, "nowhere"), pod("nowhere/x"))
         with pytest.raises(NotFound):
-            await world.server.get("/apis/example.com/v1/things", Page[Pod])
+            await cluster.server.get("/apis/example.com/v1/things", Page[Pod])
 
-    still([web()], tell)
+    without_controllers([web()], steps)
 
 
-def test_a_kind_that_is_not_there_is_named() -> None:
-    async def tell(world: SimulatedCluster) -> None:
+def test_a_kind_that_is_not_simulated_is_named() -> None:
+    async def steps(cluster: SimulatedCluster) -> None:
         with pytest.raises(SettingsError, match=r"'CronJob'.*expected one of Node, Pod"):
-            world.create({"kind": "CronJob", "metadata": {"name": "x"}})
+            cluster.create({"kind": "CronJob", "metadata": {"name": "x"}})
 
-    still([], tell)
+    without_controllers([], steps)
 
 
-def test_a_pod_is_created_pending_with_what_it_left_out() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        await world.server.create(PODS, pod("shop/new", on="a"))
-        made = world.list("Pod")["shop/new"]
+def test_a_pod_is_created_pending_and_with_defaults() -> None:
+    async def steps(cluster: SimulatedCluster) -> None:
+        await cluster.server.create(PODS, pod("shop/new", on="a"))
+        made = cluster.list("Pod")["shop/new"]
         assert made["status"] == {"phase": "Pending"}
         assert made["spec"]["terminationGracePeriodSeconds"] == 30
-        assert {each["tolerationSeconds"] for each in made["spec"]["tolerations"]} == {300}
+        assert {toleration["tolerationSeconds"] for toleration in made["spec"]["tolerations"]} == {
+            300
+        }
         assert made["metadata"]["creationTimestamp"] == "2026-03-01T08:00:00Z"
 
-    still([web()], tell)
+    without_controllers([web()], steps)
 
 
 def test_a_pods_spec_cannot_be_changed() -> None:
-    async def tell(world: SimulatedCluster) -> None:
+    async def steps(cluster: SimulatedCluster) -> None:
         with pytest.raises(Refused, match="nodeName"):
-            await world.server.patch(WEB, {"spec": {"nodeName": "b"}})
+            await cluster.server.patch(WEB, {"spec": {"nodeName": "b"}})
 
-    still([web()], tell)
+    without_controllers([web()], steps)
 
 
-def test_a_status_is_only_written_by_itself() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        await world.server.patch(WEB, {"status": {"phase": "Failed"}})
-        assert world.list("Pod")["shop/web"]["status"]["phase"] == "Running"
+def test_a_status_is_only_written_through_its_subresource() -> None:
+    async def steps(cluster: SimulatedCluster) -> None:
+        await cluster.server.patch(WEB, {"status": {"phase": "Failed"}})
+        assert cluster.list("Pod")["shop/web"]["status"]["phase"] == "Running"
         patch = {"status": {"phase": "Failed"}, "metadata": {"labels": {"x": "y"}}}
-        await world.server.patch(f"{WEB}/status", patch)
-        assert world.list("Pod")["shop/web"]["status"]["phase"] == "Failed"
-        assert world.list("Pod")["shop/web"]["metadata"]["labels"] == {"app": "web"}
+        await cluster.server.patch(f"{WEB}/status", patch)
+        assert cluster.list("Pod")["shop/web"]["status"]["phase"] == "Failed"
+        assert cluster.list("Pod")["shop/web"]["metadata"]["labels"] == {"app": "web"}
 
-    still([web()], tell)
+    without_controllers([web()], steps)
 
 
-def test_pages_show_one_moment() -> None:
-    async def tell(world: SimulatedCluster) -> list[str]:
+def test_all_pages_of_a_list_show_the_same_version() -> None:
+    async def steps(cluster: SimulatedCluster) -> list[str]:
         names = []
-        async with aclosing(world.server.list_pages(POD, limit=2)) as pages:
+        async with aclosing(cluster.server.list_pages(POD, limit=2)) as pages:
             async for page in pages:
-                names += [each.metadata.name for each in page.objects]
+                names += [listed.metadata.name for listed in page.objects]
                 if len(names) == 2:
-                    world.delete("Pod", "shop/p3", grace_seconds=0)
-                    world.create(pod("shop/p9"))
+                    cluster.delete("Pod", "shop/p3", grace_seconds=0)
+                    cluster.create(pod("shop/p9"))
         return names
 
     pods = [pod(f"shop/p{number}") for number in range(5)]
-    assert still(pods, tell) == ["p0", "p1", "p2", "p3", "p4"]
+    assert without_controllers(pods, steps) == ["p0", "p1", "p2", "p3", "p4"]
 
 
-def test_lists_are_narrowed_down_by_labels() -> None:
-    async def tell(world: SimulatedCluster) -> list[str]:
-        found = await world.server.get(PODS, Page[Pod], {"labelSelector": "app in (web),!old"})
-        return [each.metadata.name for each in found.items]
+def test_lists_are_filtered_by_labels() -> None:
+    async def steps(cluster: SimulatedCluster) -> list[str]:
+        found = await cluster.server.get(PODS, Page[Pod], {"labelSelector": "app in (web),!old"})
+        return [listed.metadata.name for listed in found.items]
 
     others = [
         pod("shop/old", labels={"app": "web", "old": "1"}),
         pod("shop/db", labels={"app": "db"}),
         pod("other/web", labels={"app": "web"}),
     ]
-    assert still([web(), *others], tell) == ["web"]
+    assert without_controllers([web(), *others], steps) == ["web"]
 
 
 async def events(
-    world: SimulatedCluster, kind: Any, version: int, deed: Callable[[], Any]
+    cluster: SimulatedCluster, kind: Any, version: int, deed: Callable[[], Any]
 ) -> list[Any]:
     seen: list[Any] = []
-    async with aclosing(world.server.watch(kind, str(version), 50)) as batches:
+    async with aclosing(cluster.server.watch(kind, str(version), 50)) as batches:
         async for batch in batches:
             if batch == ():
                 deed()
@@ -217,158 +206,163 @@ async def events(
 
 
 def test_a_watch_tells_every_change_after_a_version_and_nothing_before() -> None:
-    async def tell(world: SimulatedCluster) -> list[type]:
-        version = world.store.version
-        world.patch("Pod", "shop/web", {"metadata": {"labels": {"x": "1"}}})
+    async def steps(cluster: SimulatedCluster) -> list[type]:
+        version = cluster.store.version
+        cluster.patch("Pod", "shop/web", {"metadata": {"labels": {"x": "1"}}})
 
         def go_on() -> None:
-            world.create(pod("shop/new"))
-            world.delete("Pod", "shop/new")
+            cluster.create(pod("shop/new"))
+            cluster.delete("Pod", "shop/new")
 
-        seen = await events(world, POD, version, go_on)
-        versions = [int(each.object.metadata.resource_version) for each in seen]
+        seen = await events(cluster, POD, version, go_on)
+        versions = [int(event.object.metadata.resource_version) for event in seen]
         assert versions == sorted(versions)
-        return [type(each) for each in seen]
+        return [type(event) for event in seen]
 
-    assert still([web()], tell) == [Modified, Added, Deleted, Bookmark]
+    assert without_controllers([web()], steps) == [Modified, Added, Deleted, Bookmark]
 
 
 def test_a_watch_of_marked_pods_sees_an_unmarked_one_go() -> None:
-    async def tell(world: SimulatedCluster) -> None:
+    async def steps(cluster: SimulatedCluster) -> None:
         def go_on() -> None:
-            world.patch("Pod", "shop/web", MARK)
-            world.patch("Pod", "shop/web", {"metadata": {"annotations": {"a": "b"}}})
-            world.patch("Pod", "shop/web", {"metadata": {"labels": {MIGRATION_STATUS: None}}})
-            world.patch("Pod", "shop/web", {"metadata": {"annotations": {"a": "c"}}})
+            cluster.patch("Pod", "shop/web", MARK)
+            cluster.patch("Pod", "shop/web", {"metadata": {"annotations": {"a": "b"}}})
+            cluster.patch("Pod", "shop/web", {"metadata": {"labels": {MIGRATION_STATUS: None}}})
+            cluster.patch("Pod", "shop/web", {"metadata": {"annotations": {"a": "c"}}})
 
-        seen = await events(world, LABELLED_POD, world.store.version, go_on)
-        assert [type(each) for each in seen[:-1]] == [Added, Modified, Deleted]
+        seen = await events(cluster, LABELLED_POD, cluster.store.version, go_on)
+        assert [type(event) for event in seen[:-1]] == [Added, Modified, Deleted]
         last: MovingPod = seen[2].object
         assert last.metadata.labels[MIGRATION_STATUS] == "in-progress"
         gone = int(last.metadata.resource_version)
         assert gone == int(seen[1].object.metadata.resource_version) + 1
 
-    still([web()], tell)
+    without_controllers([web()], steps)
 
 
 def test_a_watch_from_what_has_been_forgotten_is_gone() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        version = world.store.version
-        world.patch("Pod", "shop/web", MARK)
-        world.store.forget_history()
+    async def steps(cluster: SimulatedCluster) -> None:
+        version = cluster.store.version
+        cluster.patch("Pod", "shop/web", MARK)
+        for number in range(HISTORY_LENGTH):
+            cluster.patch("Pod", "shop/web", {"metadata": {"labels": {"x": str(number)}}})
         with pytest.raises(Gone):
-            await events(world, POD, version, lambda: None)
-        assert await events(world, POD, world.store.version, lambda: None)
+            await events(cluster, POD, version, lambda: None)
+        assert await events(cluster, POD, cluster.store.version, lambda: None)
 
-    still([web()], tell)
+    without_controllers([web()], steps)
 
 
 def test_a_quiet_watch_says_every_minute_that_nothing_happened() -> None:
-    async def tell(world: SimulatedCluster) -> list[float]:
+    async def steps(cluster: SimulatedCluster) -> list[float]:
         said = []
-        async with aclosing(world.server.watch(POD, str(world.store.version), 150)) as batches:
+        async with aclosing(cluster.server.watch(POD, str(cluster.store.version), 150)) as batches:
             async for batch in batches:
                 if batch:
-                    said.append(world.clock.seconds())
+                    said.append(cluster.clock.seconds())
         return said
 
-    assert still([web()], tell) == [60, 120, 150]
+    assert without_controllers([web()], steps) == [60, 120, 150]
 
 
 def test_a_pod_that_runs_is_deleted_in_its_time_and_one_that_waits_at_once() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        world.create(pod("shop/late"))
-        await world.server.delete(object_path(POD, "shop/late"))
-        assert world.get("Pod", "shop/late") is None
-        await world.server.delete(WEB, grace_seconds=45)
-        going = world.list("Pod")["shop/web"]["metadata"]
+    async def steps(cluster: SimulatedCluster) -> None:
+        cluster.create(pod("shop/late"))
+        await cluster.server.delete(object_path(POD, "shop/late"))
+        assert cluster.get("Pod", "shop/late") is None
+        await cluster.server.delete(WEB, grace_seconds=45)
+        going = cluster.list("Pod")["shop/web"]["metadata"]
         assert going["deletionTimestamp"] == "2026-03-01T08:00:45Z"
-        await world.server.delete(WEB, grace_seconds=10)
-        going = world.list("Pod")["shop/web"]["metadata"]
+        await cluster.server.delete(WEB, grace_seconds=10)
+        going = cluster.list("Pod")["shop/web"]["metadata"]
         assert going["deletionTimestamp"] == "2026-03-01T08:00:10Z"
-        await world.server.delete(WEB, grace_seconds=0)
-        assert world.get("Pod", "shop/web") is None
+        await cluster.server.delete(WEB, grace_seconds=0)
+        assert cluster.get("Pod", "shop/web") is None
 
-    still([web()], tell)
+    without_controllers([web()], steps)
 
 
 def test_binding_places_a_pod_once() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        await world.server.bind("shop/new", "a")
-        found = world.list("Pod")["shop/new"]
+    async def steps(cluster: SimulatedCluster) -> None:
+        await cluster.server.bind("shop/new", "a")
+        found = cluster.list("Pod")["shop/new"]
         assert found["spec"]["nodeName"] == "a"
         assert found["status"]["conditions"][0]["type"] == "PodScheduled"
         with pytest.raises(Conflict, match="already assigned"):
-            await world.server.bind("shop/new", "b")
+            await cluster.server.bind("shop/new", "b")
 
-    still([pod("shop/new")], tell)
+    without_controllers([pod("shop/new")], steps)
 
 
 # ------------------------------------------------------------ evictions
 
 
-def disruptions(world: SimulatedCluster, key: str) -> int:
-    found = msgspec.convert(world.list("PodDisruptionBudget")[key], PodDisruptionBudget)
+def disruptions(cluster: SimulatedCluster, key: str) -> int:
+    found = msgspec.convert(cluster.list("PodDisruptionBudget")[key], PodDisruptionBudget)
     return found.status.disruptions_allowed
 
 
 def test_an_eviction_takes_from_the_budget_until_it_has_nothing_left() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        first, second, _ = sorted(each["metadata"]["name"] for each in pods_of(world, "web"))
-        assert disruptions(world, "shop/web") == 1
-        await world.server.evict(f"shop/{first}", dry_run=True)
-        await world.server.evict(f"shop/{first}")
-        assert disruptions(world, "shop/web") == 0
+    async def steps(cluster: SimulatedCluster) -> None:
+        first, second, _ = sorted(pod["metadata"]["name"] for pod in pods_of(cluster, "web"))
+        assert disruptions(cluster, "shop/web") == 1
+        await cluster.server.evict(f"shop/{first}", dry_run=True)
+        await cluster.server.evict(f"shop/{first}")
+        assert disruptions(cluster, "shop/web") == 0
         with pytest.raises(EvictionRefused, match="disruption budget"):
-            await world.server.evict(f"shop/{second}", dry_run=True)
+            await cluster.server.evict(f"shop/{second}", dry_run=True)
         await asyncio.sleep(30)
-        assert disruptions(world, "shop/web") == 1
+        assert disruptions(cluster, "shop/web") == 1
 
-    in_world([node("a"), deployment("shop/web", 3), budget("shop/web", min_available=2)], tell)
+    in_simulated_cluster(
+        [node("a"), deployment("shop/web", 3), budget("shop/web", min_available=2)], steps
+    )
 
 
 def test_a_pod_that_two_budgets_protect_is_never_evicted() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        name = pods_of(world, "web")[0]["metadata"]["name"]
+    async def steps(cluster: SimulatedCluster) -> None:
+        name = pods_of(cluster, "web")[0]["metadata"]["name"]
         with pytest.raises(EvictionRefused, match="more than one"):
-            await world.server.evict(f"shop/{name}")
+            await cluster.server.evict(f"shop/{name}")
 
     second = budget("shop/too", max_unavailable=1, selector={"app": "web"})
     first = budget("shop/web", max_unavailable=1)
-    in_world([node("a"), deployment("shop/web", 3), first, second], tell)
+    in_simulated_cluster([node("a"), deployment("shop/web", 3), first, second], steps)
 
 
 def test_a_budget_that_has_not_been_counted_yet_lets_nobody_go() -> None:
-    async def tell(world: SimulatedCluster) -> None:
+    async def steps(cluster: SimulatedCluster) -> None:
         with pytest.raises(EvictionRefused):
-            await world.server.evict("shop/web")
+            await cluster.server.evict("shop/web")
 
-    still([web(), budget("shop/web", max_unavailable=1)], tell)
+    without_controllers([web(), budget("shop/web", max_unavailable=1)], steps)
 
 
 def test_a_pod_that_does_not_run_yet_is_evicted_whatever_budgets_say() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        await world.server.evict("shop/web")
-        assert world.get("Pod", "shop/web") is None
+    async def steps(cluster: SimulatedCluster) -> None:
+        await cluster.server.evict("shop/web")
+        assert cluster.get("Pod", "shop/web") is None
 
-    still([pod("shop/web", labels={"app": "web"}), budget("shop/web", min_available=5)], tell)
+    without_controllers(
+        [pod("shop/web", labels={"app": "web"}), budget("shop/web", min_available=5)], steps
+    )
 
 
 def test_an_eviction_of_another_pod_of_that_name_is_a_conflict() -> None:
-    async def tell(world: SimulatedCluster) -> None:
+    async def steps(cluster: SimulatedCluster) -> None:
         with pytest.raises(Conflict):
-            await world.server.evict("shop/web", uid="another")
+            await cluster.server.evict("shop/web", uid="another")
 
-    still([web()], tell)
+    without_controllers([web()], steps)
 
 
 def test_a_percentage_is_of_the_pods_that_are_wanted() -> None:
-    async def tell(world: SimulatedCluster) -> Any:
+    async def steps(cluster: SimulatedCluster) -> Any:
         path = object_path(BUDGET, "shop/web")
-        return (await world.server.get(path, PodDisruptionBudget)).status
+        return (await cluster.server.get(path, PodDisruptionBudget)).status
 
     objects = [node("a"), deployment("shop/web", 5), budget("shop/web", min_available="50%")]
-    status = in_world(objects, tell)
+    status = in_simulated_cluster(objects, steps)
     assert (status.expected_pods, status.desired_healthy, status.disruptions_allowed) == (5, 3, 2)
 
 
@@ -380,44 +374,44 @@ THIS = object_path(MIGRATION, f"shop/{MOVE['metadata']['name']}")
 
 
 def test_a_migration_begins_as_its_schema_says() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        answer = await world.server.create(MIGRATIONS, {**MOVE, "status": {"phase": "Completed"}})
+    async def steps(cluster: SimulatedCluster) -> None:
+        answer = await cluster.server.create(MIGRATIONS, {**MOVE, "status": {"phase": "Completed"}})
         made = answer.decode(Migration)
         assert (made.status.phase, made.status.message) == ("Pending", "waiting to be started")
 
-    still([web()], tell)
+    without_controllers([web()], steps)
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"targetNode": "c"}, "another target is another Migration"),
-        ({"mode": "Evict"}, "the mode cannot be changed"),
-        ({"pod": {"name": "x", "uid": "y"}}, "another pod is another Migration"),
+        ({"targetNode": "c"}, "spec.targetNode is immutable"),
+        ({"mode": "Evict"}, "spec.mode is immutable"),
+        ({"pod": {"name": "x", "uid": "y"}}, "spec.pod is immutable"),
         ({"timeoutSeconds": 0}, "minimum"),
     ],
 )
 def test_what_is_to_be_moved_where_cannot_be_changed(change: Json, why: str) -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        await world.server.create(MIGRATIONS, MOVE)
+    async def steps(cluster: SimulatedCluster) -> None:
+        await cluster.server.create(MIGRATIONS, MOVE)
         with pytest.raises(Refused, match=why):
-            await world.server.patch(THIS, {"spec": change})
-        await world.server.patch(THIS, {"spec": {"paused": True}})
-        assert (await world.server.get(THIS, Migration)).metadata.generation == 2
+            await cluster.server.patch(THIS, {"spec": change})
+        await cluster.server.patch(THIS, {"spec": {"paused": True}})
+        assert (await cluster.server.get(THIS, Migration)).metadata.generation == 2
 
-    still([web()], tell)
+    without_controllers([web()], steps)
 
 
 def test_a_migration_that_has_finished_stays_finished() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        await world.server.create(MIGRATIONS, MOVE)
-        await world.server.patch(THIS, {"status": {"phase": "Failed"}})
-        assert (await world.server.get(THIS, Migration)).status.phase == "Pending"
-        await world.server.patch(f"{THIS}/status", {"status": {"phase": "Failed"}})
+    async def steps(cluster: SimulatedCluster) -> None:
+        await cluster.server.create(MIGRATIONS, MOVE)
+        await cluster.server.patch(THIS, {"status": {"phase": "Failed"}})
+        assert (await cluster.server.get(THIS, Migration)).status.phase == "Pending"
+        await cluster.server.patch(f"{THIS}/status", {"status": {"phase": "Failed"}})
         with pytest.raises(Refused, match="stays finished"):
-            await world.server.patch(f"{THIS}/status", {"status": {"phase": "Pending"}})
+            await cluster.server.patch(f"{THIS}/status", {"status": {"phase": "Pending"}})
 
-    still([web()], tell)
+    without_controllers([web()], steps)
 
 
 @pytest.mark.parametrize(
@@ -430,19 +424,19 @@ def test_a_migration_that_has_finished_stays_finished() -> None:
     ],
 )
 def test_nonsense_is_refused(spec: Json) -> None:
-    async def tell(world: SimulatedCluster) -> None:
+    async def steps(cluster: SimulatedCluster) -> None:
         with pytest.raises(Refused):
-            await world.server.create(MIGRATIONS, {**MOVE, "spec": spec})
+            await cluster.server.create(MIGRATIONS, {**MOVE, "spec": spec})
 
-    still([web()], tell)
+    without_controllers([web()], steps)
 
 
 def test_events_are_kept_for_an_hour() -> None:
-    async def tell(world: SimulatedCluster) -> int:
+    async def steps(cluster: SimulatedCluster) -> int:
         for number in range(5):
             about = {"metadata": {"name": f"e{number}"}, "reason": "Test"}
-            await world.server.create("/api/v1/namespaces/shop/events", about)
+            await cluster.server.create("/api/v1/namespaces/shop/events", about)
             await asyncio.sleep(1000)
-        return len(world.list("Event"))
+        return len(cluster.list("Event"))
 
-    assert still([web()], tell) == 4
+    assert without_controllers([web()], steps) == 4

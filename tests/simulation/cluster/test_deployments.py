@@ -1,4 +1,4 @@
-"""Deployments in memory: rollouts within their limits, scaling, and what they tell."""
+"""Deployments in memory: rollouts within their limits, scaling, and what they steps."""
 
 import asyncio
 from typing import Any
@@ -8,7 +8,12 @@ import pytest
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from rescheduler.simulation.cluster.json_objects import Json, annotations_of, is_active
 from testcluster.builders import deployment, node
-from tests.simulation.support import Fewest, in_world, pods_of, ready_of
+from tests.simulation.simulated_clusters import (
+    ReadyCountRange,
+    in_simulated_cluster,
+    pods_of,
+    ready_of,
+)
 
 VERSION_2 = {"spec": {"template": {"metadata": {"annotations": {"version": "2"}}}}}
 WEB = "shop/web"
@@ -19,8 +24,8 @@ def rolling(surge: Any, unavailable: Any) -> Json:
     return {"type": "RollingUpdate", "rollingUpdate": limits}
 
 
-def versions(world: SimulatedCluster) -> list[str]:
-    return [annotations_of(pod).get("version", "1") for pod in pods_of(world, "web")]
+def versions(cluster: SimulatedCluster) -> list[str]:
+    return [annotations_of(pod).get("version", "1") for pod in pods_of(cluster, "web")]
 
 
 @pytest.mark.parametrize(
@@ -30,93 +35,97 @@ def versions(world: SimulatedCluster) -> list[str]:
 def test_a_rollout_stays_within_its_limits(
     surge: Any, unavailable: Any, fewest: int, most: int
 ) -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        seen = Fewest(world, "web")
+    async def steps(cluster: SimulatedCluster) -> None:
+        seen = ReadyCountRange(cluster, "web")
         there = [4]
-        world.subscribe("Pod", lambda old, new: there.append(active(world)))
-        world.patch("Deployment", WEB, VERSION_2)
+        cluster.subscribe("Pod", lambda old, new: there.append(active(cluster)))
+        cluster.patch("Deployment", WEB, VERSION_2)
         await asyncio.sleep(120)
-        assert versions(world) == ["2"] * 4
-        assert (seen.least, max(there)) == (fewest, most)
+        assert versions(cluster) == ["2"] * 4
+        assert (seen.lowest, max(there)) == (fewest, most)
 
-    def active(world: SimulatedCluster) -> int:
-        return sum(map(is_active, world.list("Pod").values()))
+    def active(cluster: SimulatedCluster) -> int:
+        return sum(map(is_active, cluster.list("Pod").values()))
 
     made = deployment(WEB, 4, strategy=rolling(surge, unavailable))
-    in_world([node("a"), made], tell)
+    in_simulated_cluster([node("a"), made], steps)
 
 
 def test_recreate_stops_all_pods_before_it_starts_any() -> None:
-    async def tell(world: SimulatedCluster) -> None:
+    async def steps(cluster: SimulatedCluster) -> None:
         mixed = []
-        world.subscribe("Pod", lambda old, new: mixed.append(len(set(versions(world)))))
-        world.patch("Deployment", WEB, VERSION_2)
+        cluster.subscribe("Pod", lambda old, new: mixed.append(len(set(versions(cluster)))))
+        cluster.patch("Deployment", WEB, VERSION_2)
         await asyncio.sleep(60)
-        assert versions(world) == ["2"] * 3
+        assert versions(cluster) == ["2"] * 3
         assert max(mixed) == 1
 
-    in_world([node("a"), deployment(WEB, 3, strategy={"type": "Recreate"})], tell)
+    in_simulated_cluster([node("a"), deployment(WEB, 3, strategy={"type": "Recreate"})], steps)
 
 
 def test_going_back_takes_the_old_replica_set_again() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        before = set(world.list("ReplicaSet"))
-        world.patch("Deployment", WEB, VERSION_2)
+    async def steps(cluster: SimulatedCluster) -> None:
+        before = set(cluster.list("ReplicaSet"))
+        cluster.patch("Deployment", WEB, VERSION_2)
         await asyncio.sleep(60)
-        world.patch("Deployment", WEB, {"spec": {"template": {"metadata": {"annotations": None}}}})
+        cluster.patch(
+            "Deployment", WEB, {"spec": {"template": {"metadata": {"annotations": None}}}}
+        )
         await asyncio.sleep(60)
-        assert len(world.list("ReplicaSet")) == 2
-        used = [key for key, each in world.list("ReplicaSet").items() if each["spec"]["replicas"]]
+        assert len(cluster.list("ReplicaSet")) == 2
+        used = [key for key, each in cluster.list("ReplicaSet").items() if each["spec"]["replicas"]]
         assert set(used) == before
 
-    in_world([node("a"), deployment(WEB, 2)], tell)
+    in_simulated_cluster([node("a"), deployment(WEB, 2)], steps)
 
 
 def test_scaling_in_the_middle_of_a_rollout_is_shared_by_both_versions() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        world.patch("Deployment", WEB, VERSION_2)
+    async def steps(cluster: SimulatedCluster) -> None:
+        cluster.patch("Deployment", WEB, VERSION_2)
         await asyncio.sleep(1)
-        world.patch("Deployment", WEB, {"spec": {"replicas": 20}})
+        cluster.patch("Deployment", WEB, {"spec": {"replicas": 20}})
         await asyncio.sleep(1)
-        sizes = sorted(each["spec"]["replicas"] for each in world.list("ReplicaSet").values())
+        sizes = sorted(
+            replica_set["spec"]["replicas"] for replica_set in cluster.list("ReplicaSet").values()
+        )
         assert sum(sizes) == 25
         assert sizes[0] > 3
         await asyncio.sleep(120)
-        assert versions(world) == ["2"] * 20
+        assert versions(cluster) == ["2"] * 20
 
     made = deployment(WEB, 10, "10m", strategy=rolling("25%", "25%"))
-    in_world([node("a"), made], tell)
+    in_simulated_cluster([node("a"), made], steps)
 
 
 def test_its_status_tells_how_far_it_is() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        status = world.list("Deployment")[WEB]["status"]
+    async def steps(cluster: SimulatedCluster) -> None:
+        status = cluster.list("Deployment")[WEB]["status"]
         assert status["updatedReplicas"] == status["replicas"] == status["readyReplicas"] == 3
-        world.patch("Deployment", WEB, VERSION_2)
+        cluster.patch("Deployment", WEB, VERSION_2)
         await asyncio.sleep(2)
-        status = world.list("Deployment")[WEB]["status"]
+        status = cluster.list("Deployment")[WEB]["status"]
         assert status["observedGeneration"] == 2
         assert status["updatedReplicas"] < status["replicas"]
 
-    in_world([node("a"), deployment(WEB, 3)], tell)
+    in_simulated_cluster([node("a"), deployment(WEB, 3)], steps)
 
 
 def test_a_paused_one_rolls_nothing_out_but_is_scaled() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        world.patch("Deployment", WEB, {"spec": {"paused": True, "replicas": 4}})
-        world.patch("Deployment", WEB, VERSION_2)
+    async def steps(cluster: SimulatedCluster) -> None:
+        cluster.patch("Deployment", WEB, {"spec": {"paused": True, "replicas": 4}})
+        cluster.patch("Deployment", WEB, VERSION_2)
         await asyncio.sleep(60)
-        assert versions(world) == ["1"] * 4
+        assert versions(cluster) == ["1"] * 4
 
-    in_world([node("a"), deployment(WEB, 2)], tell)
+    in_simulated_cluster([node("a"), deployment(WEB, 2)], steps)
 
 
 def test_when_it_is_deleted_everything_goes_with_it() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        world.delete("Deployment", WEB)
+    async def steps(cluster: SimulatedCluster) -> None:
+        cluster.delete("Deployment", WEB)
         await asyncio.sleep(30)
-        assert not world.list("ReplicaSet")
-        assert ready_of(world, "web") == 0
-        assert not world.list("Pod")
+        assert not cluster.list("ReplicaSet")
+        assert ready_of(cluster, "web") == 0
+        assert not cluster.list("Pod")
 
-    in_world([node("a"), deployment(WEB, 2)], tell)
+    in_simulated_cluster([node("a"), deployment(WEB, 2)], steps)

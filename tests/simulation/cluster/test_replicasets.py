@@ -9,7 +9,7 @@ from rescheduler.labels import DELETION_COST
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from rescheduler.simulation.cluster.json_objects import Json, controller_of, key_of
 from testcluster.builders import node, pod, replicaset
-from tests.simulation.support import in_world, names_of, pods_of, ready_of
+from tests.simulation.simulated_clusters import in_simulated_cluster, names_of, pods_of, ready_of
 
 LONG_AGO, A_WHILE_AGO = "2026-02-01T08:00:00Z", "2026-03-01T07:00:00Z"
 
@@ -22,61 +22,63 @@ def web(name: str, **more: Any) -> Json:
 def kept(pods: list[Json], count: int) -> set[str]:
     """The pods that are left of these when only so many are wanted."""
 
-    async def tell(world: SimulatedCluster) -> set[str]:
-        return names_of(world, "web")
+    async def steps(cluster: SimulatedCluster) -> set[str]:
+        return names_of(cluster, "web")
 
     nodes = [node("a"), node("b")]
-    return in_world([*nodes, replicaset("shop/web", count, labels={"app": "web"}), *pods], tell)
+    return in_simulated_cluster(
+        [*nodes, replicaset("shop/web", count, labels={"app": "web"}), *pods], steps
+    )
 
 
 def test_as_many_pods_are_made_as_are_wanted() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        assert ready_of(world, "web") == 3
-        assert all(name.startswith("web-") for name in names_of(world, "web"))
-        world.patch("ReplicaSet", "shop/web", {"spec": {"replicas": 5}})
+    async def steps(cluster: SimulatedCluster) -> None:
+        assert ready_of(cluster, "web") == 3
+        assert all(name.startswith("web-") for name in names_of(cluster, "web"))
+        cluster.patch("ReplicaSet", "shop/web", {"spec": {"replicas": 5}})
         await asyncio.sleep(30)
-        assert ready_of(world, "web") == 5
-        status = world.list("ReplicaSet")["shop/web"]["status"]
+        assert ready_of(cluster, "web") == 5
+        status = cluster.list("ReplicaSet")["shop/web"]["status"]
         assert (status["replicas"], status["readyReplicas"]) == (5, 5)
         assert status["observedGeneration"] == 2
 
-    in_world([node("a"), replicaset("shop/web", 3)], tell)
+    in_simulated_cluster([node("a"), replicaset("shop/web", 3)], steps)
 
 
 def test_a_pod_that_is_deleted_is_replaced() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        gone = key_of(pods_of(world, "web")[0])
-        world.delete("Pod", gone)
+    async def steps(cluster: SimulatedCluster) -> None:
+        gone = key_of(pods_of(cluster, "web")[0])
+        cluster.delete("Pod", gone)
         await asyncio.sleep(30)
-        assert ready_of(world, "web") == 2
-        assert world.get("Pod", gone) is None
+        assert ready_of(cluster, "web") == 2
+        assert cluster.get("Pod", gone) is None
 
-    in_world([node("a"), replicaset("shop/web", 2)], tell)
+    in_simulated_cluster([node("a"), replicaset("shop/web", 2)], steps)
 
 
 def test_a_pod_that_matches_is_adopted_and_one_that_no_longer_does_is_released() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        world.create(pod("shop/stranger", cpu="10m", labels={"app": "web"}))
+    async def steps(cluster: SimulatedCluster) -> None:
+        cluster.create(pod("shop/stranger", cpu="10m", labels={"app": "web"}))
         await asyncio.sleep(30)
-        assert len(pods_of(world, "web")) == 2
-        released = key_of(pods_of(world, "web")[0])
-        world.patch("Pod", released, {"metadata": {"labels": {"app": "other"}}})
+        assert len(pods_of(cluster, "web")) == 2
+        released = key_of(pods_of(cluster, "web")[0])
+        cluster.patch("Pod", released, {"metadata": {"labels": {"app": "other"}}})
         await asyncio.sleep(30)
-        assert controller_of(world.list("Pod")[released]) is None
-        assert ready_of(world, "web") == 2
+        assert controller_of(cluster.list("Pod")[released]) is None
+        assert ready_of(cluster, "web") == 2
 
-    in_world([node("a"), replicaset("shop/web", 2)], tell)
+    in_simulated_cluster([node("a"), replicaset("shop/web", 2)], steps)
 
 
 def test_a_pod_of_another_controller_is_left_alone() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        assert len(pods_of(world, "web")) == 3
+    async def steps(cluster: SimulatedCluster) -> None:
+        assert len(pods_of(cluster, "web")) == 3
 
     other = replicaset("shop/other", 1, labels={"app": "web", "part": "other"})
     mine = replicaset("shop/web", 2, labels={"app": "web", "part": "mine"})
-    for each in (other, mine):
-        each["spec"]["selector"] = {"matchLabels": {"part": each["metadata"]["labels"]["part"]}}
-    in_world([node("a"), other, mine], tell)
+    for owner in (other, mine):
+        owner["spec"]["selector"] = {"matchLabels": {"part": owner["metadata"]["labels"]["part"]}}
+    in_simulated_cluster([node("a"), other, mine], steps)
 
 
 @pytest.mark.parametrize(
@@ -107,19 +109,21 @@ def test_of_pods_that_share_a_node_one_goes_before_one_that_is_alone() -> None:
 
 
 def test_when_it_is_deleted_its_pods_go_with_it() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        world.delete("ReplicaSet", "shop/web")
+    async def steps(cluster: SimulatedCluster) -> None:
+        cluster.delete("ReplicaSet", "shop/web")
         await asyncio.sleep(30)
-        assert not world.list("Pod")
+        assert not cluster.list("Pod")
 
-    in_world([node("a"), replicaset("shop/web", 2)], tell)
+    in_simulated_cluster([node("a"), replicaset("shop/web", 2)], steps)
 
 
 def test_pods_count_as_available_only_after_min_ready_seconds() -> None:
-    async def tell(world: SimulatedCluster) -> None:
-        status = world.list("ReplicaSet")["shop/web"]["status"]
+    async def steps(cluster: SimulatedCluster) -> None:
+        status = cluster.list("ReplicaSet")["shop/web"]["status"]
         assert (status["readyReplicas"], status["availableReplicas"]) == (2, 0)
         await asyncio.sleep(60)
-        assert world.list("ReplicaSet")["shop/web"]["status"]["availableReplicas"] == 2
+        assert cluster.list("ReplicaSet")["shop/web"]["status"]["availableReplicas"] == 2
 
-    in_world([node("a"), replicaset("shop/web", 2, minReadySeconds=60)], tell, settle=20)
+    in_simulated_cluster(
+        [node("a"), replicaset("shop/web", 2, minReadySeconds=60)], steps, settle=20
+    )

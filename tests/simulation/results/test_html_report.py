@@ -12,22 +12,22 @@ import pytest
 
 from rescheduler.simulation.results.html import html_report
 from rescheduler.simulation.results.result import (
-    Blocked,
-    Figures,
-    Happening,
+    BlockerSummary,
+    IdleReason,
     Leftovers,
-    Migrations,
-    Moments,
-    NodeLoads,
-    Pending,
+    MigrationCounts,
+    NodeLoadSeries,
+    PendingTimes,
     Point,
-    Rest,
     Result,
-    Rounds,
+    RoundCounts,
+    SeriesSummary,
+    ShortageCounts,
+    TimelineEntry,
 )
 
 REPOSITORY = Path(__file__).parents[3]
-NOBODY = Moments(0, 0.0, {}, {})
+NOBODY = ShortageCounts(0, 0.0, {}, {})
 
 
 def series(*values: float) -> tuple[Point, ...]:
@@ -40,7 +40,7 @@ def result(policy: str = "policy.yaml", nodes: int = 3) -> Result:
     line: tuple[float | None, ...] = (0.1, None, 0.9)
     loads = {f"node-{number}": line for number in range(nodes)}
     figures = {
-        name: Figures(0.8, 0.5, 0.2, 0.8)
+        name: SeriesSummary(0.8, 0.5, 0.2, 0.8)
         for name in ("imbalance", "loadDeviation", "nodesInUse", "cost", "podsPending")
     }
     return Result(
@@ -62,9 +62,9 @@ def result(policy: str = "policy.yaml", nodes: int = 3) -> Result:
         moves_in_flight=some,
         pods_below_desired=series(0, 0, 0),
         own_pods_below_desired=some,
-        moments_below_desired=NOBODY,
-        own_moments_below_desired=Moments(2, 8.0, {"Deployment shop/web": 2}, {"Scaling": 2}),
-        migrations=Migrations(
+        shortages_by_moves=NOBODY,
+        other_shortages=ShortageCounts(2, 8.0, {"Deployment shop/web": 2}, {"Scaling": 2}),
+        migrations=MigrationCounts(
             3,
             {"Completed": 2, "Failed": 1},
             {"Handoff": 3},
@@ -72,12 +72,12 @@ def result(policy: str = "policy.yaml", nodes: int = 3) -> Result:
             {"LoadBalancing": {"Landed": 2, "Failed": 1}},
             8.0,
         ),
-        rounds=Rounds(5, 1, (Rest("Nothing to move: all is well.", 4),)),
-        blocked=(Blocked("Budget", "its budget says no", 2, 3, "data/db-0", "budget db"),),
-        pending=Pending(4, 3.5, 1.5),
+        rounds=RoundCounts(5, 1, (IdleReason("Nothing to move: all is well.", 4),)),
+        blocked=(BlockerSummary("Budget", "its budget says no", 2, 3, "data/db-0", "budget db"),),
+        pending=PendingTimes(4, 3.5, 1.5),
         leftovers=Leftovers((), (), (), ()),
-        happenings=(Happening(60.0, "node-1 fails"),),
-        node_loads=NodeLoads((0.0, 60.0, 120.0), loads),
+        timeline=(TimelineEntry(60.0, "node-1 fails"),),
+        node_loads=NodeLoadSeries((0.0, 60.0, 120.0), loads),
     )
 
 
@@ -109,7 +109,7 @@ class Reader(HTMLParser):
 def test_it_is_well_formed_and_tells_everything() -> None:
     read = Reader(html_report([result()]))
     text = " ".join(read.words)
-    for told in (
+    for expected in (
         "2 pods moved",
         "no workload ever had a Ready pod too few",
         "LoadBalancing",
@@ -117,10 +117,10 @@ def test_it_is_well_formed_and_tells_everything() -> None:
         "its budget says no",
         "Nothing to move: all is well.",
         "node-1 fails",
-        "more replicas were asked for",
+        "the desired count was raised",
         "Nothing is left behind",
     ):
-        assert told in text, told
+        assert expected in text, expected
 
 
 @pytest.mark.parametrize("results", [[result()], [result("none"), result("a"), result("b")]])
@@ -136,9 +136,9 @@ def test_names_in_a_cluster_cannot_become_part_of_the_page() -> None:
     evil = "<script>alert(1)</script>\"'&"
     spiked = msgspec.structs.replace(
         result(policy=evil),
-        happenings=(Happening(60.0, evil),),
-        blocked=(Blocked("X", evil, 1, 1, evil, evil),),
-        node_loads=NodeLoads((0.0,), {evil: (0.5,)}),
+        timeline=(TimelineEntry(60.0, evil),),
+        blocked=(BlockerSummary("X", evil, 1, 1, evil, evil),),
+        node_loads=NodeLoadSeries((0.0,), {evil: (0.5,)}),
     )
     assert "<script" not in html_report([spiked])
     assert "alert(1)" in " ".join(Reader(html_report([spiked])).words)
@@ -173,7 +173,7 @@ def test_times_of_several_days_have_their_day() -> None:
     long = msgspec.structs.replace(result(), seconds=30 * 86_400.0)
     read = Reader(html_report([long])).words
     assert "d8 06:00" in read
-    assert any(each.startswith("30 d from d1 06:00") for each in read)
+    assert any(text.startswith("30 d from d1 06:00") for text in read)
 
 
 def test_many_nodes_are_shown_by_how_many_are_how_full() -> None:
@@ -191,7 +191,7 @@ def test_every_line_and_every_load_has_a_colour_in_light_and_in_dark() -> None:
     policies = [f"{number}.yaml" for number in range(8)]
     loads: tuple[float | None, ...] = tuple(number / 100 for number in range(101))
     seconds = tuple(60.0 * number for number in range(101))
-    filled = msgspec.structs.replace(result(), node_loads=NodeLoads(seconds, {"a": loads}))
+    filled = msgspec.structs.replace(result(), node_loads=NodeLoadSeries(seconds, {"a": loads}))
     text = html_report([msgspec.structs.replace(filled, policy=policy) for policy in policies])
     read = Reader(text)
     classes = {

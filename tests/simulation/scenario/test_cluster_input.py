@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rescheduler.errors import SnapshotError
-from rescheduler.simulation.scenario.cluster_completion import completed
+from rescheduler.simulation.scenario.cluster_completion import complete_cluster
 from rescheduler.simulation.scenario.cluster_input import objects_in
 from testcluster.builders import deployment, node
 
@@ -87,7 +87,7 @@ def test_what_no_controller_could_run_is_named(value: dict[str, Any], expected: 
 def test_what_is_null_is_not_there() -> None:
     bare = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": None}}
     nulls = {"spec": {"nodeName": None, "volumes": None}, "status": None}
-    objects = completed(read({**bare, **nulls})).objects
+    objects = complete_cluster(read({**bare, **nulls})).objects
     (pod,) = (obj for obj in objects if obj["kind"] == "Pod")
     assert pod["spec"] == {}
     assert "labels" not in pod["metadata"]

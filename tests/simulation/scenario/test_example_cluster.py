@@ -8,14 +8,14 @@ from rescheduler.labels import MAINTENANCE
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.node_load import CPU_ROW, MEMORY_ROW, NodeLoad
 from rescheduler.planning.planner import make_plan
-from rescheduler.simulation.scenario.example_cluster import example_policy, generated_cluster
+from rescheduler.simulation.scenario.example_cluster import example_cluster, example_policy
 from testcluster.snapshots import snapshot_of
 
 SEEDS = (0, 1, 2)
 
 
 def snapshot(seed: int = 0) -> Snapshot:
-    return snapshot_of(generated_cluster(seed))
+    return snapshot_of(example_cluster(seed))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -53,8 +53,8 @@ def test_its_stateful_set_has_volumes_that_are_bound_to_zones() -> None:
 
 
 def test_the_same_seed_gives_the_same_cluster_and_another_another() -> None:
-    assert generated_cluster(3) == generated_cluster(3)
-    assert generated_cluster(3) != generated_cluster(4)
+    assert example_cluster(3) == example_cluster(3)
+    assert example_cluster(3) != example_cluster(4)
 
 
 def test_there_is_something_to_move_and_something_that_stays() -> None:

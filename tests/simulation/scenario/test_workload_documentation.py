@@ -1,4 +1,4 @@
-"""What is written about workload files is what they may have."""
+"""The page documents the fields of workload files and the keys of results."""
 
 import re
 from collections.abc import Iterator
@@ -8,8 +8,9 @@ from typing import Any, get_args
 
 import msgspec
 
-from rescheduler.simulation.results import Result
-from rescheduler.simulation.scenario import Workload, read_workload
+from rescheduler.simulation.results.result import Result
+from rescheduler.simulation.scenario.workload_fields import WorkloadFile
+from rescheduler.simulation.scenario.workload_file import read_workload
 
 PAGE = (Path(__file__).parents[3] / "docs" / "simulation.md").read_text()
 
@@ -18,7 +19,9 @@ def fields_of(struct: Any, prefix: str = "") -> Iterator[str]:
     """Every field with its path; an entry of a list is `name[].field`."""
     for field in msgspec.structs.fields(struct):
         name = f"{prefix}{field.encode_name}"
-        inner = [each for each in get_args(field.type) if each not in (Ellipsis, NoneType)]
+        inner = [
+            argument for argument in get_args(field.type) if argument not in (Ellipsis, NoneType)
+        ]
         entry = inner[0] if inner else field.type
         is_struct = isinstance(entry, type) and issubclass(entry, msgspec.Struct)
         is_list = is_struct and Ellipsis in get_args(field.type)
@@ -30,11 +33,11 @@ def fields_of(struct: Any, prefix: str = "") -> Iterator[str]:
 
 def test_the_page_has_every_field_of_a_workload_file_and_no_other() -> None:
     rows = re.findall(r"^\| `([\w.\[\]]+)` \| \S", PAGE, re.M)
-    told = [row for row in rows if "[]" in row or row == "start"]
-    assert sorted(told) == sorted(fields_of(Workload))
+    documented = [row for row in rows if "[]" in row or row == "start"]
+    assert sorted(documented) == sorted(fields_of(WorkloadFile))
 
 
-def test_the_page_tells_of_every_key_of_the_result() -> None:
+def test_the_page_has_every_key_of_the_result() -> None:
     missing = [
         field.encode_name
         for field in msgspec.structs.fields(Result)

@@ -1,20 +1,22 @@
-"""Workload files are read strictly, and what is wrong with one is told to its author."""
+"""Workload files are read strictly, and errors name the mistake."""
 
 from pathlib import Path
 
 import pytest
 
 from rescheduler.errors import SettingsError
-from rescheduler.simulation.scenario import Workload, read_workload, timeline_of
-from rescheduler.simulation.scenario.example_cluster import generated_cluster
+from rescheduler.simulation.scenario.example_cluster import example_cluster
+from rescheduler.simulation.scenario.timeline import timeline_of
+from rescheduler.simulation.scenario.workload_fields import WorkloadFile
+from rescheduler.simulation.scenario.workload_file import read_workload
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "workloads").glob("*.yaml"))
 
 JOB = "jobs: [{name: batch/report, pods: %s, duration: %s, requests: {cpu: %s}}]"
 
 
-def test_an_empty_file_is_an_idle_cluster() -> None:
-    assert read_workload("w.yaml", b"") == Workload()
+def test_an_empty_file_changes_nothing() -> None:
+    assert read_workload("w.yaml", b"") == WorkloadFile()
 
 
 def test_times_may_be_written_without_quotes() -> None:
@@ -24,7 +26,7 @@ def test_times_may_be_written_without_quotes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("deploymnts: []", "deploymnts: unknown, did you mean deployments?"),
         ("start: 6", "start: 6: expected a time of day such as '14:00'"),
@@ -83,21 +85,21 @@ def test_times_may_be_written_without_quotes() -> None:
     ],
 )
 def test_a_mistake_is_named_with_its_file_field_value_and_what_was_expected(
-    text: str, told: str
+    text: str, expected: str
 ) -> None:
     with pytest.raises(SettingsError) as caught:
         read_workload("w.yaml", text.encode())
-    assert str(caught.value).startswith(f"w.yaml: {told}")
+    assert str(caught.value).startswith(f"w.yaml: {expected}")
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         (
             "deployments: [{name: shop/webb, replicas: 3}]",
             "deployments[0].name: 'shop/webb': expected a Deployment of the cluster, "
-            "or requests to make one with; did you mean shop/web?",
+            "or requests to create one with; did you mean shop/web?",
         ),
         (
             "rollouts: [{deployment: shop/nothing-like-it-at-all, at: 1m}]",
@@ -119,15 +121,15 @@ def test_a_mistake_is_named_with_its_file_field_value_and_what_was_expected(
         ("newNodes: [{at: 1m, like: x}]", "newNodes[0].like: 'x': expected a node of the cluster"),
     ],
 )
-def test_what_the_cluster_does_not_have_is_told(text: str, told: str) -> None:
+def test_what_the_cluster_does_not_have_is_named(text: str, expected: str) -> None:
     workload = read_workload("w.yaml", text.encode())
     with pytest.raises(SettingsError) as caught:
-        timeline_of(workload, generated_cluster(), seed=0, seconds=3600, name="w.yaml")
-    assert str(caught.value).startswith(f"w.yaml: {told}")
+        timeline_of(workload, example_cluster(), seed=0, seconds=3600, name="w.yaml")
+    assert str(caught.value).startswith(f"w.yaml: {expected}")
 
 
-def test_there_are_examples_and_they_fit_the_generated_cluster() -> None:
+def test_there_are_examples_and_they_fit_the_example_cluster() -> None:
     assert len(EXAMPLES) >= 2
     for example in EXAMPLES:
         workload = read_workload(example.name, example.read_bytes())
-        assert timeline_of(workload, generated_cluster(), seed=0, seconds=86_400)
+        assert timeline_of(workload, example_cluster(), seed=0, seconds=86_400)

@@ -18,9 +18,9 @@ from rescheduler.files.local_files import STANDARD, output_to, read_input
 if TYPE_CHECKING:
     from rescheduler.cli.strategy_plugins import Strategies
     from rescheduler.settings import Policy
-    from rescheduler.simulation.results import Result
-    from rescheduler.simulation.scenario import Workload
-    from rescheduler.simulation.simulation import Scenario, Tried
+    from rescheduler.simulation.results.result import Result
+    from rescheduler.simulation.scenario.workload_fields import WorkloadFile
+    from rescheduler.simulation.simulation import NamedPolicy, Scenario
 
 INTERRUPTED = 130
 LONGEST_DAYS = 366
@@ -146,16 +146,16 @@ def names_in(compare: str | None) -> list[str]:
 
 def policies_to_try(
     policy: str | None, others: Sequence[str], has_snapshot: bool, strategies: "Strategies"
-) -> list["Tried"]:
+) -> list["NamedPolicy"]:
     """The policies, each with the name that is shown for it."""
-    from rescheduler.simulation.simulation import Tried
+    from rescheduler.simulation.simulation import NamedPolicy
 
     tried = [
-        Tried(printable(name), None if name == NONE else policy_in(name, strategies))
+        NamedPolicy(printable(name), None if name == NONE else policy_in(name, strategies))
         for name in others
     ]
     if policy is not None:
-        tried.insert(0, Tried(printable(policy), policy_in(policy, strategies)))
+        tried.insert(0, NamedPolicy(printable(policy), policy_in(policy, strategies)))
     elif len(tried) < 2:
         tried.insert(0, default_policy(has_snapshot))
     return tried
@@ -166,13 +166,15 @@ def printable(file: str) -> str:
     return file.encode(errors="backslashreplace").decode()
 
 
-def default_policy(has_snapshot: bool) -> "Tried":
+def default_policy(has_snapshot: bool) -> "NamedPolicy":
     """The policy if the user names none: the generated cluster has one that fits it."""
     from rescheduler.settings import Policy
     from rescheduler.simulation.scenario.example_cluster import example_policy
-    from rescheduler.simulation.simulation import Tried
+    from rescheduler.simulation.simulation import NamedPolicy
 
-    return Tried(DEFAULTS, Policy()) if has_snapshot else Tried(EXAMPLE, example_policy())
+    return (
+        NamedPolicy(DEFAULTS, Policy()) if has_snapshot else NamedPolicy(EXAMPLE, example_policy())
+    )
 
 
 def scenario_from(
@@ -180,21 +182,21 @@ def scenario_from(
     workload: str | None,
     seconds: float,
     seed: int,
-    tried: Sequence["Tried"],
+    tried: Sequence["NamedPolicy"],
 ) -> "Scenario":
     """The cluster and everything that will happen in it."""
-    from rescheduler.simulation.scenario import timeline_of
-    from rescheduler.simulation.scenario.cluster_completion import completed
+    from rescheduler.simulation.scenario.cluster_completion import complete_cluster
     from rescheduler.simulation.scenario.cluster_input import objects_in
-    from rescheduler.simulation.scenario.example_cluster import generated_cluster
+    from rescheduler.simulation.scenario.example_cluster import example_cluster
+    from rescheduler.simulation.scenario.timeline import timeline_of
     from rescheduler.simulation.simulation import Scenario
 
-    objects = objects_in(map(read_input, snapshot)) if snapshot else generated_cluster(seed)
-    cluster = completed(objects)
+    objects = objects_in(map(read_input, snapshot)) if snapshot else example_cluster(seed)
+    cluster = complete_cluster(objects)
     name, content = workload_in(workload)
     return Scenario(
         objects=cluster.objects,
-        future=timeline_of(content, cluster.objects, seed=seed, seconds=seconds, name=name),
+        timeline=timeline_of(content, cluster.objects, seed=seed, seconds=seconds, name=name),
         midnight=cluster.start,
         starts_at=content.start,
         seconds=seconds,
@@ -204,12 +206,13 @@ def scenario_from(
     )
 
 
-def workload_in(file: str | None) -> tuple[str, "Workload"]:
+def workload_in(file: str | None) -> tuple[str, "WorkloadFile"]:
     """The name and the content of a workload file; without one, a workload with no changes."""
-    from rescheduler.simulation.scenario import Workload, read_workload
+    from rescheduler.simulation.scenario.workload_fields import WorkloadFile
+    from rescheduler.simulation.scenario.workload_file import read_workload
 
     if file is None:
-        return "", Workload()
+        return "", WorkloadFile()
     name, data = read_input(file)
     return name, read_workload(name, data)
 
@@ -221,7 +224,7 @@ def prices_in(policies: Sequence["Policy | None"]) -> dict[str, float]:
 
 
 def run_all(
-    scenario: "Scenario", tried: Sequence["Tried"], strategies: "Strategies"
+    scenario: "Scenario", tried: Sequence["NamedPolicy"], strategies: "Strategies"
 ) -> list["Result"]:
     """Simulate one policy after another and show the progress. Ctrl-C ends them all."""
     from rescheduler.cli.strategy_plugins import plugin_errors_named
@@ -267,7 +270,7 @@ def show(
 ) -> None:
     """Print the results on standard output."""
     if output is Output.JSON:
-        from rescheduler.simulation.results.summary import as_json
+        from rescheduler.simulation.results.result import as_json
 
         sys.stdout.write(as_json(results, is_comparison))
         return

@@ -22,7 +22,7 @@ from rescheduler.cli.views.utilization_chart import (
     count_bar,
     short_names,
 )
-from rescheduler.simulation.results.node_usage import Moment
+from rescheduler.simulation.results.measurement.node_usage import UsageSample
 from rescheduler.simulation.results.text import counted
 from rescheduler.simulation.simulation import Progress
 
@@ -80,10 +80,10 @@ class LiveProgress:
 
 def line_of(title: str, progress: Progress) -> str:
     """The state of the simulation, in a line."""
-    moment = progress.recorder.loads.moment()
+    usage = progress.recorder.usage.sample()
     return (
         f"{progress.now:%H:%M} {progress.seconds / progress.total_seconds:>4.0%}  {title}: "
-        f"imbalance {moment.imbalance:.0%}, {moment.nodes_in_use} nodes in use, "
+        f"imbalance {usage.imbalance:.0%}, {usage.nodes_in_use} nodes in use, "
         f"{counts(progress)}"
     )
 
@@ -91,39 +91,39 @@ def line_of(title: str, progress: Progress) -> str:
 def counts(progress: Progress) -> str:
     """Pods, moves and missing pods, as numbers."""
     recorder = progress.recorder
-    below = recorder.shortages.by_moves
+    caused = recorder.shortages.by_moves
     return (
-        f"{counted(len(recorder.pods), 'pod')}, {recorder.waiting} pending, "
+        f"{counted(len(recorder.pods), 'pod')}, {recorder.pods_pending} pending, "
         f"{counted(len(recorder.moves.by_uid), 'move')} so far, "
-        f"{len(recorder.moves.under_way)} in flight, "
-        f"{counted(sum(below.begun.values()), 'moment')} below desired by moves"
+        f"{len(recorder.moves.in_flight)} in flight, "
+        f"{counted(sum(caused.begun.values()), 'shortage')} caused by moves"
     )
 
 
 def live_view(title: str, progress: Progress, console: Console) -> RenderableType:
     """Simulated time and progress bar, nodes, moves in flight."""
-    moment = progress.recorder.loads.moment()
+    usage = progress.recorder.usage.sample()
     head = Table.grid(padding=(0, 2))
     head.add_row(
         Text(f"{progress.now:%a %H:%M}", style="bold"),
         ProgressBar(progress.total_seconds, progress.seconds, width=40),
         Text(title, style="dim"),
     )
-    summary = f"imbalance {moment.imbalance:.0%}, {moment.nodes_in_use} nodes in use, "
+    summary = f"imbalance {usage.imbalance:.0%}, {usage.nodes_in_use} nodes in use, "
     return Group(
         head,
         Text(summary + counts(progress)),
         Text(""),
-        nodes(moment, console),
+        nodes(usage, console),
         Text(""),
         *moves_in_flight(progress),
         Text(progress.last_change, style="dim"),
     )
 
 
-def nodes(moment: Moment, console: Console) -> RenderableType:
+def nodes(usage: UsageSample, console: Console) -> RenderableType:
     """A bar per node, or a histogram of many nodes."""
-    loads = dict(zip(moment.names, moment.loads.tolist(), strict=True))
+    loads = dict(zip(usage.names, usage.loads.tolist(), strict=True))
     known = {name: load for name, load in loads.items() if load == load}
     if len(loads) <= MOST_BARS:
         names = short_names(loads)
@@ -149,7 +149,7 @@ def cell(load: float | None, console: Console) -> Text:
 
 def moves_in_flight(progress: Progress) -> Iterator[Text]:
     """The moves in flight with their steps; always the same number of lines, so nothing jumps."""
-    in_flight = list(progress.recorder.moves.under_way.values())
+    in_flight = list(progress.recorder.moves.in_flight.values())
     for move in in_flight[:MOST_MOVES]:
         nodes = f"{move.source or '?'} → {move.target}"
         yield Text(f"{move.pod}  {nodes}  {move.mode} {move.step}", no_wrap=True)

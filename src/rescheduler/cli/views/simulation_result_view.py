@@ -13,20 +13,20 @@ from rescheduler.simulation.results.result import Result
 from rescheduler.simulation.results.text import (
     NONE,
     TITLES,
-    about,
-    camel,
     clock_time,
     comparison_rows,
     counted,
-    development,
+    format_duration,
     headline,
-    how_long,
-    lasting,
-    leftover_words,
-    moment_rows,
+    json_name,
+    leftover_sentence,
     outcome_rows,
+    run_description,
+    series_change,
     series_of,
-    shortly_named,
+    shortage_durations,
+    shortage_rows,
+    with_short_policy_names,
 )
 
 WIDEST_CHART = 72
@@ -36,7 +36,7 @@ MOST_EVENTS = 12
 
 def show_results(results: Sequence[Result], console: Console, report: str | None) -> None:
     """Print the results of one run, or a comparison of several runs."""
-    results = shortly_named(results)
+    results = with_short_policy_names(results)
     parts = of_one(results[0], console) if len(results) == 1 else of_several(results)
     for part in parts:
         console.print(part)
@@ -56,20 +56,20 @@ def conclusion(results: Sequence[Result]) -> str:
 def of_one(result: Result, console: Console) -> Iterator[RenderableType]:
     """The parts of one run's results that have something to show."""
     yield over_time(result, console)
-    lasted = Text(how_long(result), style="dim")
-    yield Group(heading("Moments below the desired count"), moments(result), lasted)
+    lasted = Text(shortage_durations(result), style="dim")
+    yield Group(heading("Shortages: Ready pods fewer than desired"), shortages(result), lasted)
     if result.policy != NONE:
         yield Group(heading(moves_title(result)), moves(result))
-    if result.happenings:
+    if result.timeline:
         yield Group(heading("What happened"), *happened(result))
     if result.blocked:
         yield Group(heading("Pods that were not moved, and why"), blocked(result))
     if result.rounds.total:
         yield Group(heading(rounds_title(result)), *idle_rounds(result))
-    yield Text(leftover_words(result), style="dim" if not result.leftovers.count else "red")
+    yield Text(leftover_sentence(result), style="dim" if not result.leftovers.count else "red")
     for note in (*result.notes, *result.warnings):
         yield Text(note, style="yellow")
-    yield Text(f"{about(result)}, policy {result.policy}.", style="dim")
+    yield Text(f"{run_description(result)}, policy {result.policy}.", style="dim")
 
 
 def over_time(result: Result, console: Console) -> RenderableType:
@@ -80,7 +80,7 @@ def over_time(result: Result, console: Console) -> RenderableType:
         if not any(values):
             continue
         line = Text(f"{title}: ", style="bold")
-        line.append(development(name, result.summary[camel(name)]), style="not bold")
+        line.append(series_change(name, result.summary[json_name(name)]), style="not bold")
         drawing = chart(values, min(console.width - 2, WIDEST_CHART), console)
         parts += [line, Padding(drawing, (0, 0, 1, 2))]
     return Group(*parts)
@@ -91,13 +91,13 @@ def plain_table() -> Table:
     return Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
 
 
-def moments(result: Result) -> Table:
+def shortages(result: Result) -> Table:
     """How often Ready pods were missing, by cause."""
     table = plain_table()
     table.add_column("caused by")
     table.add_column("why")
-    table.add_column("moments", justify="right")
-    for row in moment_rows(result):
+    table.add_column("shortages", justify="right")
+    for row in shortage_rows(result):
         table.add_row(*row)
     return table
 
@@ -105,7 +105,7 @@ def moments(result: Result) -> Table:
 def moves_title(result: Result) -> str:
     """The number of moves, and how long they took on average."""
     migrations = result.migrations
-    took = f", {lasting(migrations.mean_seconds)} each" if migrations.mean_seconds else ""
+    took = f", {format_duration(migrations.mean_seconds)} each" if migrations.mean_seconds else ""
     return f"Moves: {migrations.total:,}{took}"
 
 
@@ -125,9 +125,9 @@ def moves(result: Result) -> RenderableType:
 
 def happened(result: Result) -> Iterator[Text]:
     """The changes to nodes and versions that the workload file describes."""
-    for happening in result.happenings[:MOST_EVENTS]:
-        yield Text(f"{clock_time(result, happening.seconds)}  {happening.what}")
-    more = len(result.happenings) - MOST_EVENTS
+    for entry in result.timeline[:MOST_EVENTS]:
+        yield Text(f"{clock_time(result, entry.seconds)}  {entry.what}")
+    more = len(result.timeline) - MOST_EVENTS
     if more > 0:
         yield Text(f"… and {more:,} more", style="dim")
 
@@ -153,7 +153,7 @@ def rounds_title(result: Result) -> str:
 
 def idle_rounds(result: Result) -> Iterator[RenderableType]:
     """Why rounds moved nothing."""
-    for idle in result.rounds.at_rest:
+    for idle in result.rounds.idle_reasons:
         yield Text(f"{counted(idle.rounds, 'time')}: {idle.why}", style="dim")
 
 
@@ -168,4 +168,4 @@ def of_several(results: Sequence[Result]) -> Iterator[RenderableType]:
     yield Group(heading("The same cluster and the same workload under each policy"), table)
     for note in results[0].notes:
         yield Text(note, style="yellow")
-    yield Text(f"{about(results[0])}.", style="dim")
+    yield Text(f"{run_description(results[0])}.", style="dim")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rescheduler.kube.api_server import ApiServer, Patch, object_path
-from rescheduler.labels import MIGRATION_ID
+from rescheduler.labels import MIGRATION_ID, NAMESPACE_NAME
 from rescheduler.model.kinds import Kind
 from rescheduler.model.objects import Identity, Part
 
@@ -73,7 +73,7 @@ def configuration(
     """The MutatingWebhookConfiguration to apply."""
     own = address.service.partition("/")[0]
     excluded = sorted({*SYSTEM_NAMESPACES, *excluded_namespaces, *([own] if own else [])})
-    not_excluded = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}
+    not_excluded = {"key": NAMESPACE_NAME, "operator": "NotIn", "values": excluded}
     pods = {
         "apiGroups": [""],
         "apiVersions": ["v1"],

@@ -1,6 +1,6 @@
 """Selects the mode of a migration: the requested one, or the least disruptive that is possible."""
 
-from rescheduler.labels import HANDOFF, RESCHEDULING
+from rescheduler.labels import HANDOFF, MIRROR_POD, RESCHEDULING
 from rescheduler.migration.migration_object import FITS_BESIDE_OLD_POD, WorkloadReference
 from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.new_pod import template_hash
@@ -13,7 +13,6 @@ NODE_BOUND_KINDS = {
     "DaemonSet": "its DaemonSet runs one on every node",
     "Node": "its node runs it",
 }
-MIRROR = "kubernetes.io/config.mirror"
 
 
 class CannotMove(Exception):
@@ -27,7 +26,7 @@ def select_mode(o: Observation) -> Mode:
     name = f"pod {o.old.metadata.name}"
     if o.old.metadata.labels.get(RESCHEDULING) == "disabled":
         raise CannotMove(f"{name} must not be moved: its label {RESCHEDULING} is disabled")
-    if MIRROR in o.old.metadata.annotations:
+    if MIRROR_POD in o.old.metadata.annotations:
         raise CannotMove(f"{name} is a static pod: its node runs it from a file")
     if owner is not None and owner.kind in NODE_BOUND_KINDS:
         raise CannotMove(f"{name} cannot be moved: {NODE_BOUND_KINDS[owner.kind]}")

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from rescheduler.migration.migration_labels import is_labelled_for
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import MovingPod
-from rescheduler.migration.workload_objects import ObservedWorkload, SelectingService
-from rescheduler.model.objects import Node, PodDisruptionBudget
+from rescheduler.migration.workload_objects import ObservedWorkload
+from rescheduler.model.objects import Node, PodDisruptionBudget, Service
 from rescheduler.settings import MigrationOptions
 
 
@@ -28,7 +28,7 @@ class QuestionAnswers:
     siblings: tuple[MovingPod, ...] | None = None
     """Every pod that the workload's selector matches."""
     eviction: EvictionAnswer | None = None
-    services: tuple[SelectingService, ...] | None = None
+    services: tuple[Service, ...] | None = None
     """The Services of the pod's namespace."""
     candidates: tuple[MovingPod, ...] | None = None
     """The pods of the old pod's controller."""

@@ -8,6 +8,20 @@ from typing import Annotated, Generic, TypeVar
 import msgspec
 from msgspec import Meta
 
+from rescheduler.labels import (
+    BIND_COMPLETED,
+    CORDONED_BY,
+    DEFAULT_STORAGE_CLASS,
+    DO_NOT_DISRUPT,
+    HANDOFF,
+    MIGRATED_PLUGINS,
+    MIRROR_POD,
+    MOVE_COST,
+    NODE_COST,
+    OLD_STORAGE_CLASS,
+    SAFE_TO_EVICT,
+    SELECTED_NODE,
+)
 from rescheduler.model.quantities import Quantity
 
 T = TypeVar("T")
@@ -43,32 +57,20 @@ class OwnerReference(Part):
 class Annotations(Part):
     """The annotations that change what we do. All others are skipped while decoding."""
 
-    safe_to_evict: str = msgspec.field(
-        default="", name="cluster-autoscaler.kubernetes.io/safe-to-evict"
-    )
-    do_not_disrupt: str = msgspec.field(default="", name="karpenter.sh/do-not-disrupt")
-    mirror: str = msgspec.field(default="", name="kubernetes.io/config.mirror")
-    handoff: str = msgspec.field(default="", name="rescheduler.dev/handoff")
+    safe_to_evict: str = msgspec.field(default="", name=SAFE_TO_EVICT)
+    do_not_disrupt: str = msgspec.field(default="", name=DO_NOT_DISRUPT)
+    mirror: str = msgspec.field(default="", name=MIRROR_POD)
+    handoff: str = msgspec.field(default="", name=HANDOFF)
     # Numbers if all is well; but an invalid one must not keep an object from being read.
-    move_cost: str = msgspec.field(default="", name="rescheduler.dev/move-cost")
-    node_cost: str = msgspec.field(default="", name="rescheduler.dev/node-cost")
-    cordoned_for_maintenance: str = msgspec.field(
-        default="", name="rescheduler.dev/cordoned-for-maintenance"
-    )
-    default_storage_class: str = msgspec.field(
-        default="", name="storageclass.kubernetes.io/is-default-class"
-    )
+    move_cost: str = msgspec.field(default="", name=MOVE_COST)
+    node_cost: str = msgspec.field(default="", name=NODE_COST)
+    cordoned_for_maintenance: str = msgspec.field(default="", name=CORDONED_BY)
+    default_storage_class: str = msgspec.field(default="", name=DEFAULT_STORAGE_CLASS)
     # The storage ones count by being there, whatever they say.
-    selected_node: str | None = msgspec.field(
-        default=None, name="volume.kubernetes.io/selected-node"
-    )
-    bind_completed: str | None = msgspec.field(default=None, name="pv.kubernetes.io/bind-completed")
-    storage_class: str | None = msgspec.field(
-        default=None, name="volume.beta.kubernetes.io/storage-class"
-    )
-    migrated_plugins: str = msgspec.field(
-        default="", name="storage.alpha.kubernetes.io/migrated-plugins"
-    )
+    selected_node: str | None = msgspec.field(default=None, name=SELECTED_NODE)
+    bind_completed: str | None = msgspec.field(default=None, name=BIND_COMPLETED)
+    storage_class: str | None = msgspec.field(default=None, name=OLD_STORAGE_CLASS)
+    migrated_plugins: str = msgspec.field(default="", name=MIGRATED_PLUGINS)
 
 
 class Identity(Part):

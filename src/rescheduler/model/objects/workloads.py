@@ -134,6 +134,19 @@ class Job(Part):
     metadata: Identity
 
 
+class ServiceSpec(Part):
+    """The pods that a Service sends traffic to; without a selector, none that it knows."""
+
+    selector: Labels = {}
+
+
+class Service(Part):
+    """Sends traffic to pods with certain labels."""
+
+    metadata: Identity
+    spec: ServiceSpec = ServiceSpec()
+
+
 class PriorityClass(Part):
     """A name for a priority."""
 

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from rescheduler.labels import OLD_REGION, OLD_ZONE, REGION, ZONE
 from rescheduler.model.objects import (
     NodeSelectorTerm,
     PersistentVolume,
@@ -26,9 +27,6 @@ from rescheduler.planning.feasibility.filter_plugin import SharedLister, key_of
 K = TypeVar("K")
 Terms = tuple[NodeSelectorTerm, ...]
 
-ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
-BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
-BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 ZONE_DELIMITER = "__"
 
 NO_CLAIM_YET = "the claim for its volume {} is made only after the pod"
@@ -129,7 +127,7 @@ def translated_handle(
 
 
 def _gce_handle(disk: str, labels: Mapping[str, str]) -> str | None:
-    zones = (labels.get(BETA_ZONE) or labels.get(ZONE) or "").split(ZONE_DELIMITER)
+    zones = (labels.get(OLD_ZONE) or labels.get(ZONE) or "").split(ZONE_DELIMITER)
     if len(zones) == 1:
         return f"projects/UNSPECIFIED/zones/{zones[0] or 'UNSPECIFIED'}/disks/{disk}"
     # A disk in several zones belongs to their region: "europe-west1" of "europe-west1-b".
@@ -169,8 +167,8 @@ def translated_terms(volume: PersistentVolume, driver: CsiDriverOf) -> Terms | N
         zones = sorted({zone.strip() for zone in written} - {""})
         if zones:
             terms = _narrowed(terms or (), Requirement(driver.zone_label, "In", tuple(zones)))
-    if region_label == BETA_REGION and _values(terms or (), BETA_REGION):
-        terms = _renamed(terms or (), BETA_REGION, REGION)
+    if region_label == OLD_REGION and _values(terms or (), OLD_REGION):
+        terms = _renamed(terms or (), OLD_REGION, REGION)
     return terms
 
 
@@ -180,8 +178,8 @@ def _zone_and_region_labels(volume: PersistentVolume, terms: Terms) -> tuple[str
     for present in (in_terms, volume.metadata.labels):
         if ZONE in present:
             return ZONE, REGION
-        if BETA_ZONE in present:
-            return BETA_ZONE, BETA_REGION
+        if OLD_ZONE in present:
+            return OLD_ZONE, OLD_REGION
     return ZONE, REGION
 
 

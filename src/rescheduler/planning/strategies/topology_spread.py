@@ -13,18 +13,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rescheduler.labels import HOSTNAME, ZONE
 from rescheduler.model.objects import LabelSelector, TopologySpreadConstraint
 from rescheduler.model.snapshot import Floats, Ints
 from rescheduler.planning.feasibility.filter_plugin import key_of
 from rescheduler.planning.feasibility.label_columns import LabelColumns
 from rescheduler.planning.feasibility.plugins.pod_topology_spread import effective_selector
-from rescheduler.planning.feasibility.volume_claims import ZONE
 from rescheduler.planning.strategies.pod_term import PodTerm
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.planning.strategies.strategy_context import StrategyContext
 from rescheduler.planning.strategies.urgency import Urgency
-
-HOST = "kubernetes.io/hostname"
 
 # A constraint that must hold counts like overload, a soft one like a fraction of a node; replicas
 # of workloads that declare nothing are worth a move, and not much more.
@@ -164,7 +162,7 @@ class UnevenSpread(PodTerm):
         for templates in of_owner.values():
             replicas = sum(self._pod_count(template) for template in templates)
             if replicas > 1:
-                for key in (ZONE, HOST):
+                for key in (ZONE, HOSTNAME):
                     self._add(templates[0], templates, key, _UNDECLARED, _UNDECLARED_SKEW)
 
     def _pod_count(self, template: int) -> int:

@@ -1,5 +1,6 @@
-"""The cluster in memory: an API server with its controllers and its scheduler, without HTTP.
+"""The simulated cluster: an API server with its controllers, kubelets and scheduler, without HTTP.
 
-`api_server` answers the same interface as the client of a real one. What happens to the cluster
-from outside is in `scenario`; what was measured is in `results`.
+`api_server` implements the interface of the client of a real one. `cluster` puts the parts
+together. What happens to the cluster from outside is in `scenario`, what is measured in `results`;
+nothing here knows of either.
 """

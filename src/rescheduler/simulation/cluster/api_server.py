@@ -1,6 +1,6 @@
-"""The port, answered from memory.
+"""The interface of an API server, implemented in memory.
 
-What is asked for that is not understood is refused, so that nobody mistakes silence for an answer.
+A request that is not supported is refused: ignoring parts of it would give wrong results.
 """
 
 import asyncio
@@ -27,24 +27,19 @@ from rescheduler.model.objects import LabelSelector
 from rescheduler.model.selectors import BadSelector, parse_selector
 from rescheduler.simulation.cluster import evictions, status_errors
 from rescheduler.simulation.cluster.json_objects import Json, matches_labels
+from rescheduler.simulation.cluster.merge_patch import merged
 from rescheduler.simulation.cluster.object_store import ObjectChange
-from rescheduler.simulation.cluster.patches import (
-    BadPatch,
-    json_patched,
-    merged,
-    strategically_merged,
-)
-from rescheduler.simulation.cluster.registry import Registry
-from rescheduler.simulation.cluster.resources import BY_PLACE, Resource, resource_named
+from rescheduler.simulation.cluster.registry import Registry, Update
+from rescheduler.simulation.cluster.resources import BY_PATH, Resource, resource_named
 
 T = TypeVar("T")
 
-# As often as a real server says that nothing has happened.
+# The interval of bookmarks of a real server.
 BOOKMARK_SECONDS = 60.0
 
 
-class Place(NamedTuple):
-    """What a path means."""
+class RequestPath(NamedTuple):
+    """The path of a request, in its parts."""
 
     resource: Resource
     namespace: str
@@ -58,29 +53,29 @@ class Place(NamedTuple):
 
 
 @lru_cache(maxsize=10_000)
-def place_of(path: str) -> Place:
-    """What a path means; `NotFound` if the cluster in memory has no such thing."""
+def parse_path(path: str) -> RequestPath:
+    """The parts of a path; `NotFound` if the simulated cluster has no such resource."""
     parts = path.strip("/").split("/")
     head = 2 if parts[0] == "api" else 3
     version, rest = "/".join(parts[1:head]), parts[head:]
     namespace = ""
     if len(rest) > 2 and rest[0] == "namespaces":
         _, namespace, *rest = rest
-    resource = BY_PLACE.get((version, rest[0])) if rest else None
+    resource = BY_PATH.get((version, rest[0])) if rest else None
     if resource is None or len(rest) > 3:
-        raise NotFound(path, "404 Not Found: the cluster in memory has no such resource")
+        raise NotFound(path, "404 Not Found: the simulated cluster has no such resource")
     name, subresource = (*rest[1:], "", "")[:2]
-    return Place(resource, namespace, name, subresource)
+    return RequestPath(resource, namespace, name, subresource)
 
 
 @lru_cache(maxsize=1000)
-def parsed(selector: str) -> LabelSelector:
-    """A selector from its text."""
+def parsed_selector(selector: str) -> LabelSelector:
+    """A label selector from its text."""
     return parse_selector(selector)
 
 
 class SimulatedApiServer:
-    """An `ApiServer` that keeps everything in memory."""
+    """An `ApiServer` for the objects of a registry."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -95,7 +90,7 @@ class SimulatedApiServer:
         await asyncio.sleep(0)
         version = str(self._store.version)
         objects = self._store.all(resource_named(kind.name).name)
-        selector = parsed(kind.selector)
+        selector = parsed_selector(kind.selector)
         values = [objects[key] for key in sorted(objects)]
         values = [value for value in values if matches_labels(selector, value)]
         for start in range(0, max(len(values), 1), limit):
@@ -113,8 +108,8 @@ class SimulatedApiServer:
             raise status_errors.gone(f"WATCH {kind.path}", int(resource_version))
         watcher = Watcher(kind)
         for change in missed:
-            watcher.take(change)
-        self._store.listen(kind.name, watcher.take)
+            watcher.add(change)
+        self._store.listen(kind.name, watcher.add)
         loop = asyncio.get_running_loop()
         ends = loop.time() + timeout_seconds
         try:
@@ -123,36 +118,36 @@ class SimulatedApiServer:
                 events = await watcher.events(min(BOOKMARK_SECONDS, ends - loop.time()))
                 yield events or [bookmark(self._store.version)]
         finally:
-            self._store.ignore(kind.name, watcher.take)
+            self._store.stop_listening(kind.name, watcher.add)
 
     # ------------------------------------------------------------ single objects
 
     async def get(self, path: str, type: type[T], query: dict[str, str] | None = None) -> T:
         """See `ApiServer.get`."""
         await asyncio.sleep(0)
-        place = place_of(path)
-        if place.subresource:
+        request = parse_path(path)
+        if request.subresource:
             raise status_errors.bad_request(f"GET {path}", "subresources cannot be read")
-        if not place.name:
-            return as_type(self._list(place, query or {}), type)
-        return as_type(self._registry.read(place.resource.name, place.key, f"GET {path}"), type)
+        if not request.name:
+            return as_type(self._list(request, query or {}), type)
+        return as_type(self._registry.read(request.resource.name, request.key, f"GET {path}"), type)
 
-    def _list(self, place: Place, query: dict[str, str]) -> Json:
-        call = f"GET {place.resource.plural}"
+    def _list(self, request: RequestPath, query: dict[str, str]) -> Json:
+        call = f"GET {request.resource.plural}"
         if not set(query) <= {"labelSelector"}:
             raise status_errors.bad_request(call, f"{query}: expected no query but labelSelector")
         try:
-            selector = parsed(query.get("labelSelector", ""))
+            selector = parsed_selector(query.get("labelSelector", ""))
         except BadSelector as error:
             raise status_errors.bad_request(call, str(error)) from error
-        kind = place.resource.name
-        if kind == "Pod" and place.namespace:
-            found = self._registry.indexes.selected_pods(place.namespace, selector)
+        kind = request.resource.name
+        if kind == "Pod" and request.namespace:
+            found = self._registry.indexes.selected_pods(request.namespace, selector)
         else:
             found = [
                 value
                 for value in self._store.all(kind).values()
-                if place.namespace in ("", value["metadata"].get("namespace"))
+                if request.namespace in ("", value["metadata"].get("namespace"))
                 and matches_labels(selector, value)
             ]
         found.sort(
@@ -160,90 +155,48 @@ class SimulatedApiServer:
         )
         return {"metadata": {"resourceVersion": str(self._store.version)}, "items": found}
 
-    async def create(self, path: str, body: Any, *, dry_run: bool = False) -> Answer:
+    async def create(self, path: str, body: Any) -> Answer:
         """See `ApiServer.create`."""
         await asyncio.sleep(0)
-        place = place_of(path)
-        if place.name:
+        request = parse_path(path)
+        if request.name:
             raise status_errors.bad_request(f"POST {path}", "expected the path of a collection")
-        value = plain(body)
-        made = self._registry.create(place.resource, place.namespace, value, dry_run=dry_run)
-        return answer(made, 201)
-
-    async def replace(self, path: str, body: Any, *, dry_run: bool = False) -> Answer:
-        """See `ApiServer.replace`."""
-        await asyncio.sleep(0)
-        value = plain(body)
-        if not value.get("metadata", {}).get("resourceVersion"):
-            raise status_errors.invalid(
-                f"PUT {path}", path, "metadata.resourceVersion: must be specified for an update"
-            )
-        return self._update(path, lambda old: value, f"PUT {path}", dry_run)
+        value = json_value(body)
+        created = self._registry.create(request.resource, request.namespace, value)
+        return answer(created, 201)
 
     async def patch(
-        self,
-        path: str,
-        body: Any,
-        how: Patch = Patch.MERGE,
-        *,
-        dry_run: bool = False,
-        force: bool = False,
+        self, path: str, body: Any, how: Patch = Patch.MERGE, *, force: bool = False
     ) -> Answer:
         """See `ApiServer.patch`. There is no server-side apply."""
         await asyncio.sleep(0)
         call = f"PATCH {path}"
-        patch = plain(body)
-        apply = {
-            Patch.MERGE: merged,
-            Patch.STRATEGIC: strategically_merged,
-            Patch.JSON: json_patched,
-        }.get(how)
-        if apply is None or force:
-            raise status_errors.refusal(
-                call, 415, "UnsupportedMediaType", f"{how} is not understood"
-            )
-        try:
-            return self._update(path, lambda old: apply(old, patch), call, dry_run)
-        except BadPatch as problem:
-            raise status_errors.invalid(call, path, str(problem)) from problem
+        if how is not Patch.MERGE or force:
+            raise status_errors.refusal(call, 415, "UnsupportedMediaType", f"{how}: not supported")
+        patch = json_value(body)
+        return self._update(path, lambda old: merged(old, patch), call)
 
-    def _update(self, path: str, change: Any, call: str, dry_run: bool) -> Answer:
-        place = place_of(path)
-        if place.subresource not in ("", "status"):
-            raise status_errors.bad_request(call, f"{place.subresource} cannot be written")
-        if place.subresource and not place.resource.has_status:
+    def _update(self, path: str, change: Update, call: str) -> Answer:
+        request = parse_path(path)
+        if request.subresource not in ("", "status"):
+            raise status_errors.bad_request(call, f"{request.subresource} cannot be written")
+        if request.subresource and not request.resource.has_status:
             raise status_errors.not_found(call, f"{path}")
-        made = self._registry.update(
-            place.resource,
-            place.key,
-            change,
-            subresource=place.subresource,
-            dry_run=dry_run,
-            call=call,
+        updated = self._registry.update(
+            request.resource, request.key, change, subresource=request.subresource, call=call
         )
-        return answer(made)
+        return answer(updated)
 
     async def delete(
-        self,
-        path: str,
-        *,
-        uid: str = "",
-        version: str = "",
-        grace_seconds: int | None = None,
-        dry_run: bool = False,
+        self, path: str, *, uid: str = "", version: str = "", grace_seconds: int | None = None
     ) -> Answer:
         """See `ApiServer.delete`."""
         await asyncio.sleep(0)
-        place = place_of(path)
-        made = self._registry.delete(
-            place.resource,
-            place.key,
-            uid=uid,
-            version=version,
-            grace_seconds=grace_seconds,
-            dry_run=dry_run,
+        request = parse_path(path)
+        deleted = self._registry.delete(
+            request.resource, request.key, uid=uid, version=version, grace_seconds=grace_seconds
         )
-        return answer(made)
+        return answer(deleted)
 
     async def evict(
         self,
@@ -272,85 +225,85 @@ class SimulatedApiServer:
 
 
 class Watcher:
-    """Collects what a watch has to tell, until it is asked for."""
+    """Collects the events of one watch until they are read."""
 
     def __init__(self, kind: Kind[Any]) -> None:
         self._type = kind.type
-        self._selector = parsed(kind.selector) if kind.selector else None
-        self._waiting: deque[WatchEvent[Any]] = deque()
-        self._news: asyncio.Future[None] | None = None
+        self._selector = parsed_selector(kind.selector) if kind.selector else None
+        self._events: deque[WatchEvent[Any]] = deque()
+        self._arrival: asyncio.Future[None] | None = None
 
-    def take(self, change: ObjectChange) -> None:
-        """Remember a change, if it is of interest."""
+    def add(self, change: ObjectChange) -> None:
+        """Queue the event of a change, if the watch selects the object."""
         event = self._event(change)
         if event is None:
             return
-        self._waiting.append(event)
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
+        self._events.append(event)
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)
 
     def _event(self, change: ObjectChange) -> WatchEvent[Any] | None:
-        had, has = self._is_meant(change.old), self._is_meant(change.new)
-        if has:
-            made = Modified if had else Added
-            return made(change.struct(self._type))
-        if not had:
+        was_selected, is_selected = self._selects(change.old), self._selects(change.new)
+        if is_selected:
+            event = Modified if was_selected else Added
+            return event(change.struct(self._type))
+        if not was_selected:
             return None
         if change.new is None:
             return Deleted(change.struct(self._type))
-        # It is still there, but no longer what this watch is about.
+        # The object exists, but its labels no longer match: for this watch it is deleted.
         return Deleted(msgspec.convert(change.last(), self._type))
 
-    def _is_meant(self, value: Json | None) -> bool:
+    def _selects(self, value: Json | None) -> bool:
         if value is None:
             return False
         return self._selector is None or matches_labels(self._selector, value)
 
     async def events(self, seconds: float) -> list[WatchEvent[Any]]:
-        """All that has happened, or nothing if nothing happens for so long."""
-        if not self._waiting:
+        """All queued events; if there are none, waits for one for so many seconds."""
+        if not self._events:
             loop = asyncio.get_running_loop()
-            self._news = loop.create_future()
-            timer = loop.call_later(seconds, settle, self._news)
+            self._arrival = loop.create_future()
+            timer = loop.call_later(seconds, wake, self._arrival)
             try:
-                await self._news
+                await self._arrival
             finally:
                 timer.cancel()
-        events = list(self._waiting)
-        self._waiting.clear()
+        events = list(self._events)
+        self._events.clear()
         return events
 
 
-def settle(future: "asyncio.Future[None]") -> None:
-    """Let whoever waits go on."""
+def wake(future: "asyncio.Future[None]") -> None:
+    """Resolve the future, unless it is already."""
     if not future.done():
         future.set_result(None)
 
 
 def structs(values: list[Json], type: type[T]) -> Iterator[T]:
-    """Values as structs, one at a time."""
+    """Values as structs, decoded one at a time."""
     return (msgspec.convert(value, type) for value in values)
 
 
 def as_type(value: Json, type: type[T]) -> T:
-    """A value as whoever asks wants it."""
-    wanted: Any = type
-    if wanted is msgspec.Raw:
+    """A value as a struct, or as raw JSON."""
+    requested: Any = type
+    if requested is msgspec.Raw:
         raw: Any = msgspec.Raw(msgspec.json.encode(value))
         return raw  # type: ignore[no-any-return]
     return msgspec.convert(value, type)
 
 
-def plain(body: Any) -> Any:
-    """A body as the JSON value that the server would read, which nobody else has."""
+def json_value(body: Any) -> Any:
+    """A body as the JSON value that a server would decode; a copy, shared with nobody."""
     return msgspec.json.decode(msgspec.json.encode(body))
 
 
 def answer(value: Json, status: int = 200) -> Answer:
-    """What is said to a write."""
+    """The response to a write."""
     return Answer(status, msgspec.json.encode(value))
 
 
 def bookmark(version: int) -> Bookmark:
-    """Nothing has happened up to this version."""
+    """Says that the watch has sent all changes up to this version."""
     return Bookmark(BookmarkObject(VersionOnly(str(version))))

@@ -1,11 +1,11 @@
-"""Evictions: whether a pod's disruption budgets let it go, as the API server judges."""
+"""The eviction subresource: whether a pod's disruption budgets allow its eviction."""
 
 from rescheduler.simulation.cluster import status_errors
 from rescheduler.simulation.cluster.json_objects import (
     Json,
     condition,
     is_deleting,
-    is_over,
+    is_finished,
     is_ready,
     key_of,
     matches_labels,
@@ -32,32 +32,36 @@ def evict(
     grace_seconds: int | None = None,
     dry_run: bool = False,
 ) -> None:
-    """Evict a pod; `EvictionRefused` if its budgets do not allow it."""
+    """Evict a pod; `EvictionRefused` if its budgets do not allow it.
+
+    A dry run only answers whether they would.
+    """
     call = f"POST pods/{key}/eviction"
     pod = registry.read("Pod", key, call)
-    if not needs_no_budget(pod):
-        ask_budgets(registry, pod, call, dry_run=dry_run)
-    # The budget has been charged by now, even if it turns out to be another pod.
+    if not is_exempt(pod):
+        check_budget(registry, pod, call, dry_run=dry_run)
+    # As in Kubernetes, the budget is charged even if a precondition fails.
     registry.check_preconditions(PODS, pod, uid, version, call)
-    if not dry_run:
-        doomed = condition(
-            "DisruptionTarget",
-            "True",
-            registry.now(),
-            "EvictionByEvictionAPI",
-            "Eviction API: evicting",
-        )
-        registry.set_status("Pod", key, with_conditions(pod["status"], [doomed]))
-    registry.delete(PODS, key, uid=uid, grace_seconds=grace_seconds, dry_run=dry_run)
+    if dry_run:
+        return
+    evicted = condition(
+        "DisruptionTarget",
+        "True",
+        registry.now(),
+        "EvictionByEvictionAPI",
+        "Eviction API: evicting",
+    )
+    registry.set_status("Pod", key, with_conditions(pod["status"], [evicted]))
+    registry.delete(PODS, key, uid=uid, grace_seconds=grace_seconds)
 
 
-def needs_no_budget(pod: Json) -> bool:
-    """Whether a pod does not serve, or will not for long, so that nothing is disrupted."""
-    return is_over(pod) or phase_of(pod) == "Pending" or is_deleting(pod)
+def is_exempt(pod: Json) -> bool:
+    """Whether budgets do not count the pod: it is finished, pending or being deleted."""
+    return is_finished(pod) or phase_of(pod) == "Pending" or is_deleting(pod)
 
 
 def budgets_of(registry: Registry, pod: Json) -> list[Json]:
-    """The budgets that protect a pod."""
+    """The budgets that select a pod."""
     return [
         budget
         for budget in registry.indexes.objects_in(
@@ -68,8 +72,8 @@ def budgets_of(registry: Registry, pod: Json) -> list[Json]:
     ]
 
 
-def ask_budgets(registry: Registry, pod: Json, call: str, *, dry_run: bool) -> None:
-    """Charge the one budget of a pod; raises if it cannot be charged, or if there are two."""
+def check_budget(registry: Registry, pod: Json, call: str, *, dry_run: bool) -> None:
+    """Charge the one budget of a pod; raises if it allows no disruption, or if there are two."""
     budgets = budgets_of(registry, pod)
     if len(budgets) > 1:
         raise status_errors.eviction_refused(call, 500, TOO_MANY_BUDGETS)
@@ -77,7 +81,7 @@ def ask_budgets(registry: Registry, pod: Json, call: str, *, dry_run: bool) -> N
         return
     (budget,) = budgets
     status = budget.get("status") or {}
-    if not is_ready(pod) and lets_unready_go(budget, status):
+    if not is_ready(pod) and allows_unready(budget, status):
         return
     if status.get("observedGeneration", 0) < budget["metadata"]["generation"]:
         raise status_errors.eviction_refused(call, 429, WOULD_VIOLATE)
@@ -90,8 +94,8 @@ def ask_budgets(registry: Registry, pod: Json, call: str, *, dry_run: bool) -> N
         registry.set_status("PodDisruptionBudget", key_of(budget), charged)
 
 
-def lets_unready_go(budget: Json, status: Json) -> bool:
-    """Whether a pod that does not serve may go without being counted."""
+def allows_unready(budget: Json, status: Json) -> bool:
+    """Whether a pod that is not Ready may be evicted without charging the budget."""
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
     desired: int = status.get("desiredHealthy", 0)

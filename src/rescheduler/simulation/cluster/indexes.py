@@ -1,7 +1,7 @@
-"""Where to find objects without looking at all of them.
+"""Indexes of the objects in a store.
 
-What is found is in the order in which it came to be there: sets of texts would be in another order
-in every process, and no two runs alike.
+Keys are kept in insertion order: sets of text have another order in every process, and runs could
+not be repeated.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,71 +14,73 @@ from rescheduler.simulation.cluster.pod_counts import PodCounts
 
 
 class Index:
-    """Keys of objects by some word about them.
+    """Keys of objects by values that are derived from them.
 
-    `part` is the part of an object that the words depend on: as long as it is the same, nothing
-    has to be done.
+    `part` is the part of an object that the values depend on: while it is the same, a change of
+    the object costs nothing.
     """
 
-    def __init__(self, part: Callable[[Json], Any], words: Callable[[Json], Iterable[str]]) -> None:
+    def __init__(
+        self, part: Callable[[Json], Any], values: Callable[[Json], Iterable[str]]
+    ) -> None:
         self._part = part
-        self._words = words
+        self._values = values
         self._keys: dict[str, dict[str, None]] = {}
 
-    def keys(self, word: str) -> list[str]:
-        """The objects with this word."""
-        return list(self._keys.get(word, ()))
+    def keys(self, value: str) -> list[str]:
+        """The keys of the objects with this value."""
+        return list(self._keys.get(value, ()))
 
-    def take(self, change: ObjectChange) -> None:
-        """Follow a change."""
+    def update(self, change: ObjectChange) -> None:
+        """An object was created, changed or deleted."""
         old, new = change.old, change.new
         if old is not None and new is not None:
             before, after = self._part(old), self._part(new)
             if before is after or before == after:
                 return
-        for word in self._words(old) if old is not None else ():
-            keys = self._keys[word]
+        for value in self._values(old) if old is not None else ():
+            keys = self._keys[value]
             del keys[change.key]
             if not keys:
-                del self._keys[word]
-        for word in self._words(new) if new is not None else ():
-            self._keys.setdefault(word, {})[change.key] = None
+                del self._keys[value]
+        for value in self._values(new) if new is not None else ():
+            self._keys.setdefault(value, {})[change.key] = None
 
 
-def controller_word(value: Json) -> tuple[str, ...]:
+def controller_uid(value: Json) -> tuple[str, ...]:
     """The uid of an object's controller."""
     owner = controller_of(value)
     return () if owner is None else (owner["uid"],)
 
 
-def orphan_word(value: Json) -> tuple[str, ...]:
+def orphan_namespace(value: Json) -> tuple[str, ...]:
     """The namespace of an object that has no controller."""
     return () if controller_of(value) is not None else (value["metadata"].get("namespace", ""),)
 
 
-def owner_words(value: Json) -> list[str]:
+def owner_uids(value: Json) -> list[str]:
     """The uids of all owners of an object."""
     return [owner["uid"] for owner in value["metadata"].get("ownerReferences") or ()]
 
 
-def node_word(value: Json) -> tuple[str, ...]:
-    """The node that a pod is bound to; nothing for one that waits."""
+def node_name(value: Json) -> tuple[str, ...]:
+    """The node that a pod is bound to; empty for a pending pod."""
     return (value["spec"].get("nodeName") or "",)
 
 
-def namespace_word(value: Json) -> tuple[str, ...]:
+def namespace_of(value: Json) -> tuple[str, ...]:
     """The namespace of an object."""
     return (value["metadata"].get("namespace", ""),)
 
 
 def owners_of(value: Json) -> Any:
-    """The part that ownership depends on."""
+    """The part of an object that its owners depend on."""
     return value["metadata"].get("ownerReferences")
 
 
-OWNING = ("ReplicaSet", "Job")
-"""Kinds besides pods whose objects have owners that take them along."""
-IN_NAMESPACES = ("PodDisruptionBudget", "ReplicaSet", "ReplicationController", "Service")
+OWNED_KINDS = ("ReplicaSet", "Job")
+"""Kinds besides pods whose objects are deleted with their owners."""
+INDEXED_BY_NAMESPACE = ("PodDisruptionBudget", "ReplicaSet", "ReplicationController", "Service")
 
 
 class Indexes:
@@ -86,17 +88,19 @@ class Indexes:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self.pods_on = Index(lambda pod: pod["spec"].get("nodeName"), node_word)
-        self.pods_of = Index(owners_of, controller_word)
-        self.census = PodCounts()
-        self.orphans_in = Index(owners_of, orphan_word)
-        self.owned = {kind: Index(owners_of, owner_words) for kind in OWNING}
-        self.inside = {kind: Index(lambda value: None, namespace_word) for kind in IN_NAMESPACES}
-        store.listen("Pod", self.census.take)
+        self.pods_on = Index(lambda pod: pod["spec"].get("nodeName"), node_name)
+        self.pods_of = Index(owners_of, controller_uid)
+        self.pod_counts = PodCounts()
+        self.orphans_in = Index(owners_of, orphan_namespace)
+        self.owned = {kind: Index(owners_of, owner_uids) for kind in OWNED_KINDS}
+        self.by_namespace = {
+            kind: Index(lambda value: None, namespace_of) for kind in INDEXED_BY_NAMESPACE
+        }
+        store.listen("Pod", self.pod_counts.update)
         for index in (self.pods_on, self.pods_of, self.orphans_in):
-            store.listen("Pod", index.take)
-        for kind, index in (*self.owned.items(), *self.inside.items()):
-            store.listen(kind, index.take)
+            store.listen("Pod", index.update)
+        for kind, index in (*self.owned.items(), *self.by_namespace.items()):
+            store.listen(kind, index.update)
 
     def pods(self, keys: Iterable[str]) -> list[Json]:
         """The pods with these keys."""
@@ -104,15 +108,15 @@ class Indexes:
         return [pods[key] for key in keys]
 
     def pods_owned_by(self, uid: str) -> list[Json]:
-        """The pods that a controller has."""
+        """The pods that a controller owns."""
         return self.pods(self.pods_of.keys(uid))
 
     def objects_in(self, kind: str, namespace: str) -> list[Json]:
         """The objects of a kind in a namespace."""
         objects = self._store.all(kind)
-        return [objects[key] for key in self.inside[kind].keys(namespace)]
+        return [objects[key] for key in self.by_namespace[kind].keys(namespace)]
 
     def selected_pods(self, namespace: str, selector: LabelSelector) -> list[Json]:
         """The pods of a namespace that a selector selects."""
-        groups = self.census.selected(namespace, selector)
+        groups = self.pod_counts.selected(namespace, selector)
         return self.pods(key for group in groups for key in group.pods)

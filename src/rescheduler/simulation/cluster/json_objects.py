@@ -1,4 +1,4 @@
-"""Small questions about objects that are JSON values."""
+"""Helpers for objects that are JSON values."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -23,23 +23,23 @@ def key_of(value: Json) -> str:
 
 
 def uid_of(value: Json) -> str:
-    """Which very object it is."""
+    """Its uid."""
     uid: str = value["metadata"]["uid"]
     return uid
 
 
 def labels_of(value: Json) -> Mapping[str, str]:
-    """What it is labelled with."""
+    """Its labels; empty if it has none."""
     return value["metadata"].get("labels") or NO_LABELS
 
 
 def annotations_of(value: Json) -> Mapping[str, str]:
-    """What is noted on it."""
+    """Its annotations; empty if it has none."""
     return value["metadata"].get("annotations") or NO_LABELS
 
 
 def controller_of(value: Json) -> Json | None:
-    """The reference to its one controller, if it has one."""
+    """The owner reference of its controller, if it has one."""
     owner: Json
     for owner in value["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
@@ -48,7 +48,7 @@ def controller_of(value: Json) -> Json | None:
 
 
 def reference_to(owner: Json) -> Json:
-    """The reference by which an object says that `owner` controls it."""
+    """The owner reference of an object that `owner` controls."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
@@ -60,28 +60,28 @@ def reference_to(owner: Json) -> Json:
 
 
 def is_deleting(value: Json) -> bool:
-    """Whether it is on its way out."""
+    """Whether it has a deletion timestamp."""
     return "deletionTimestamp" in value["metadata"]
 
 
 def phase_of(pod: Json) -> str:
-    """How far a pod is."""
+    """The phase of a pod; Pending if it has none."""
     phase: str = pod["status"].get("phase", "Pending")
     return phase
 
 
-def is_over(pod: Json) -> bool:
-    """Whether a pod's containers have ended for good."""
+def is_finished(pod: Json) -> bool:
+    """Whether a pod has succeeded or failed."""
     return pod["status"].get("phase") in ("Succeeded", "Failed")
 
 
 def is_active(pod: Json) -> bool:
-    """Whether a pod counts for its controller."""
-    return "deletionTimestamp" not in pod["metadata"] and not is_over(pod)
+    """Whether a pod counts for its controller: neither finished nor being deleted."""
+    return "deletionTimestamp" not in pod["metadata"] and not is_finished(pod)
 
 
 def condition_of(value: Json, type: str) -> Json | None:
-    """One of its conditions, if it has been judged."""
+    """The condition of this type, or None."""
     condition: Json
     for condition in (value.get("status") or {}).get("conditions") or ():
         if condition["type"] == type:
@@ -90,79 +90,79 @@ def condition_of(value: Json, type: str) -> Json | None:
 
 
 def is_ready(value: Json) -> bool:
-    """Whether its Ready condition says so. A pod that is being deleted may still be Ready."""
+    """Whether its Ready condition is True. A pod that is being deleted may still be Ready."""
     ready = condition_of(value, "Ready")
     return ready is not None and ready["status"] == "True"
 
 
 def ready_since(pod: Json) -> str:
-    """Since when a pod is Ready; nothing if it is not."""
+    """Since when a pod is Ready; empty if it is not."""
     ready = condition_of(pod, "Ready")
     return ready.get("lastTransitionTime", "") if ready and ready["status"] == "True" else ""
 
 
 def with_conditions(status: Json, changed: Iterable[Json]) -> Json:
-    """A status with some conditions new; the time stays where only the reason has changed."""
-    made = {each["type"]: each for each in status.get("conditions") or ()}
-    for each in changed:
-        before = made.get(each["type"])
-        if before is not None and before["status"] == each["status"]:
-            each = {**each, "lastTransitionTime": before.get("lastTransitionTime")}
-        made[each["type"]] = each
-    return {**status, "conditions": list(made.values())}
+    """A status with these conditions; one whose status stays keeps its transition time."""
+    conditions = {old["type"]: old for old in status.get("conditions") or ()}
+    for new in changed:
+        old = conditions.get(new["type"])
+        if old is not None and old["status"] == new["status"]:
+            new = {**new, "lastTransitionTime": old.get("lastTransitionTime")}
+        conditions[new["type"]] = new
+    return {**status, "conditions": list(conditions.values())}
 
 
-def condition(type: str, status: str, moment: str, reason: str = "", message: str = "") -> Json:
-    """A condition."""
-    made = {"type": type, "status": status, "lastTransitionTime": moment}
+def condition(type: str, status: str, since: str, reason: str = "", message: str = "") -> Json:
+    """A condition; without an empty reason or message."""
+    built = {"type": type, "status": status, "lastTransitionTime": since}
     if reason:
-        made["reason"] = reason
+        built["reason"] = reason
     if message:
-        made["message"] = message
-    return made
+        built["message"] = message
+    return built
 
 
 def matches_labels(selector: LabelSelector, value: Json) -> bool:
-    """Whether an object's labels are selected."""
+    """Whether a selector matches the labels of an object."""
     return matches(selector, labels_of(value))
 
 
-class Selectors:
-    """Selectors as structs, made once for each that is in the store."""
+class SelectorCache:
+    """Selectors as structs, converted once for each JSON value in the store."""
 
     def __init__(self) -> None:
-        self._made: dict[int, tuple[Json, LabelSelector]] = {}
+        self._selectors: dict[int, tuple[Json, LabelSelector]] = {}
 
     def of(self, selector: Json) -> LabelSelector:
-        """The selector; plain labels, such as a ReplicationController has, mean themselves."""
-        found = self._made.get(id(selector))
+        """The struct; plain labels, as in a ReplicationController, are matchLabels."""
+        found = self._selectors.get(id(selector))
         if found is None or found[0] is not selector:
-            if len(self._made) > 20_000:
-                self._made.clear()
-            found = self._made[id(selector)] = selector, selector_from(selector)
+            if len(self._selectors) > 20_000:
+                self._selectors.clear()
+            found = self._selectors[id(selector)] = selector, selector_from(selector)
         return found[1]
 
 
 def selector_from(selector: Json) -> LabelSelector:
-    """A selector as a struct."""
+    """See `SelectorCache.of`."""
     is_plain = not set(selector) <= {"matchLabels", "matchExpressions"}
     return msgspec.convert({"matchLabels": selector} if is_plain else selector, LabelSelector)
 
 
 @lru_cache(maxsize=4096)
-def moment_of(text: str) -> datetime:
-    """A time as Kubernetes writes it, read back."""
+def parse_time(text: str) -> datetime:
+    """A Kubernetes timestamp as a datetime."""
     return datetime.fromisoformat(text)
 
 
 @lru_cache(maxsize=16)
-def text_of(moment: datetime) -> str:
-    """A time as Kubernetes writes it: in whole seconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def format_time(time: datetime) -> str:
+    """A Kubernetes timestamp, in whole seconds."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def scaled(value: int | str, total: int, *, round_up: bool) -> int:
-    """A number, or a percentage of the total."""
+def scaled_value(value: int | str, total: int, *, round_up: bool) -> int:
+    """A number as it is, or a percentage of the total."""
     if isinstance(value, int):
         return value
     part = int(value.removesuffix("%")) * total

@@ -1,8 +1,8 @@
-"""Objects as JSON values, their versions, and what has changed lately.
+"""Objects as JSON values, their resource versions, and the recent changes.
 
-A value is never changed once it is in the store: a new version is a new value that shares what
-has stayed the same with the old one. So twenty thousand pods of a few hundred templates take
-little room, a list is a moment's worth of references, and nobody copies anything.
+A value never changes once it is in the store: a new version is a new value that shares unchanged
+parts with the old one. So twenty thousand pods of a few hundred templates take little memory, and
+lists need no copies.
 """
 
 from collections import deque
@@ -18,12 +18,12 @@ T = TypeVar("T")
 Subscriber = Callable[[Json | None, Json | None], None]
 
 FIRST_VERSION = 1000
-# Enough for a watch that has been away for a while; one that was away for longer lists anew.
-REMEMBERED_CHANGES = 2000
+# Per kind. A watch that resumes from before these has to list again.
+HISTORY_LENGTH = 2000
 
 
 class ObjectChange:
-    """What happened to one object. As a struct of some type, it is made once for all who ask."""
+    """A change of one object. It is decoded once per struct type, for all listeners."""
 
     __slots__ = ("_structs", "key", "kind", "new", "old", "version")
 
@@ -38,18 +38,15 @@ class ObjectChange:
         self._structs: dict[Any, Any] = {}
 
     def struct(self, type: type[T]) -> T:
-        """The object after the change; of one that is gone, the last there was of it.
-
-        That one has the version of the change, as the server tells it.
-        """
-        made: T | None = self._structs.get(type)
-        if made is None:
+        """The object after the change; for a deleted one, its last state."""
+        decoded: T | None = self._structs.get(type)
+        if decoded is None:
             value = self.new if self.new is not None else self.last()
-            made = self._structs[type] = msgspec.convert(value, type)
-        return made
+            decoded = self._structs[type] = msgspec.convert(value, type)
+        return decoded
 
     def last(self) -> Json:
-        """The object before the change, at the version of the change."""
+        """The object before the change, with the resource version of the change."""
         assert self.old is not None
         metadata = {**self.old["metadata"], "resourceVersion": str(self.version)}
         return {**self.old, "metadata": metadata}
@@ -59,7 +56,7 @@ Listener = Callable[[ObjectChange], None]
 
 
 class ObjectsOfKind:
-    """All objects of one kind."""
+    """The objects of one kind, their recent changes, and who listens to them."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -74,67 +71,61 @@ class ObjectStore:
 
     def __init__(self) -> None:
         self.version = FIRST_VERSION
-        self._shelves: dict[str, ObjectsOfKind] = {}
+        self._kinds: dict[str, ObjectsOfKind] = {}
 
-    def shelf(self, kind: str) -> ObjectsOfKind:
+    def of_kind(self, kind: str) -> ObjectsOfKind:
         """The objects of a kind."""
-        found = self._shelves.get(kind)
+        found = self._kinds.get(kind)
         if found is None:
-            found = self._shelves[kind] = ObjectsOfKind(kind)
+            found = self._kinds[kind] = ObjectsOfKind(kind)
         return found
 
     def get(self, kind: str, key: str) -> Json | None:
-        """One object, if it is there."""
-        return self.shelf(kind).objects.get(key)
+        """An object, or None."""
+        return self.of_kind(kind).objects.get(key)
 
     def all(self, kind: str) -> dict[str, Json]:
-        """The objects of a kind by key, in no particular order. Not to be changed."""
-        return self.shelf(kind).objects
+        """The objects of a kind by key, oldest first. Do not modify."""
+        return self.of_kind(kind).objects
 
     def put(self, kind: str, key: str, value: Json) -> Json:
-        """Keep an object under the next version; returns it with that version."""
+        """Store an object with the next resource version; returns it with that."""
         self.version += 1
         metadata = {**value["metadata"], "resourceVersion": str(self.version)}
-        kept = {**value, "metadata": metadata}
-        shelf = self.shelf(kind)
-        old = shelf.objects.get(key)
-        shelf.objects[key] = kept
-        self._tell(shelf, ObjectChange(kind, key, self.version, old, kept))
-        return kept
+        stored = {**value, "metadata": metadata}
+        objects = self.of_kind(kind)
+        old = objects.objects.get(key)
+        objects.objects[key] = stored
+        self._notify(objects, ObjectChange(kind, key, self.version, old, stored))
+        return stored
 
     def remove(self, kind: str, key: str) -> Json:
-        """Forget an object; returns the last there was of it."""
+        """Remove an object; returns its last state."""
         self.version += 1
-        shelf = self.shelf(kind)
-        old = shelf.objects.pop(key)
+        objects = self.of_kind(kind)
+        old = objects.objects.pop(key)
         change = ObjectChange(kind, key, self.version, old, None)
-        self._tell(shelf, change)
+        self._notify(objects, change)
         return change.last()
 
     def listen(self, kind: str, listener: Listener) -> None:
-        """Be told of every change of a kind, in the moment it happens."""
-        self.shelf(kind).listeners.append(listener)
+        """Call a listener at every change of a kind, before the write returns."""
+        self.of_kind(kind).listeners.append(listener)
 
-    def ignore(self, kind: str, listener: Listener) -> None:
-        """No longer be told."""
-        self.shelf(kind).listeners.remove(listener)
+    def stop_listening(self, kind: str, listener: Listener) -> None:
+        """Undo `listen`."""
+        self.of_kind(kind).listeners.remove(listener)
 
     def since(self, kind: str, version: int) -> Iterator[ObjectChange] | None:
-        """The changes of a kind after a version; None if that is too long ago."""
-        shelf = self.shelf(kind)
-        if version < shelf.forgotten:
+        """The changes of a kind after a version; None if they are no longer known."""
+        objects = self.of_kind(kind)
+        if version < objects.forgotten:
             return None
-        return (change for change in shelf.history if change.version > version)
+        return (change for change in objects.history if change.version > version)
 
-    def forget_history(self) -> None:
-        """Remember no change that has been: whoever was away has to list anew."""
-        for shelf in self._shelves.values():
-            shelf.history.clear()
-            shelf.forgotten = self.version
-
-    def _tell(self, shelf: ObjectsOfKind, change: ObjectChange) -> None:
-        shelf.history.append(change)
-        if len(shelf.history) > REMEMBERED_CHANGES:
-            shelf.forgotten = shelf.history.popleft().version
-        for listener in tuple(shelf.listeners):
+    def _notify(self, objects: ObjectsOfKind, change: ObjectChange) -> None:
+        objects.history.append(change)
+        if len(objects.history) > HISTORY_LENGTH:
+            objects.forgotten = objects.history.popleft().version
+        for listener in tuple(objects.listeners):
             listener(change)

@@ -1,4 +1,4 @@
-"""What the server adds to an object that is created, and what it does not let anyone change."""
+"""Defaults and admission of pods: what the server adds, and which fields are immutable."""
 
 from typing import Any
 
@@ -6,64 +6,67 @@ from rescheduler.simulation.cluster.json_objects import Json
 from rescheduler.simulation.cluster.object_store import ObjectStore
 
 DEFAULT_GRACE_SECONDS = 30
-# Written by the admission plugin DefaultTolerationSeconds on every pod that does not say otherwise.
-PATIENCE = [
+# Added by the admission plugin DefaultTolerationSeconds.
+DEFAULT_TOLERATIONS = [
     {
-        "key": f"node.kubernetes.io/{word}",
+        "key": f"node.kubernetes.io/{name}",
         "operator": "Exists",
         "effect": "NoExecute",
         "tolerationSeconds": 300,
     }
-    for word in ("not-ready", "unreachable")
+    for name in ("not-ready", "unreachable")
 ]
 POD_DEFAULTS: Json = {
     "restartPolicy": "Always",
     "terminationGracePeriodSeconds": DEFAULT_GRACE_SECONDS,
     "schedulerName": "default-scheduler",
 }
-MAY_CHANGE = ("tolerations", "activeDeadlineSeconds", "terminationGracePeriodSeconds")
-"""Of a pod's spec, besides images."""
+MUTABLE_SPEC_FIELDS = ("tolerations", "activeDeadlineSeconds", "terminationGracePeriodSeconds")
+"""Fields of a pod's spec that may change, besides images."""
 
 
-def completed_pod_spec(spec: Json, store: ObjectStore) -> Json:
-    """A pod's spec with what is left out; the very same if nothing is."""
+def with_pod_defaults(spec: Json, store: ObjectStore) -> Json:
+    """A pod's spec with defaults; the same object if nothing is missing."""
     missing = {name: value for name, value in POD_DEFAULTS.items() if name not in spec}
     tolerations = spec.get("tolerations") or []
-    patience = [each for each in PATIENCE if not is_tolerated(each["key"], tolerations)]
-    if patience:
-        missing["tolerations"] = [*tolerations, *patience]
+    added = [
+        default for default in DEFAULT_TOLERATIONS if not is_tolerated(default["key"], tolerations)
+    ]
+    if added:
+        missing["tolerations"] = [*tolerations, *added]
     if "priority" not in spec:
         missing |= priority_of(spec, store)
     return {**spec, **missing} if missing else spec
 
 
 def is_tolerated(taint: Any, tolerations: list[Json]) -> bool:
-    """Whether a NoExecute taint with this key is tolerated in some way."""
+    """Whether a toleration applies to a NoExecute taint with this key."""
     return any(
-        each.get("key") in (taint, "", None) and each.get("effect") in ("NoExecute", "", None)
-        for each in tolerations
+        toleration.get("key") in (taint, "", None)
+        and toleration.get("effect") in ("NoExecute", "", None)
+        for toleration in tolerations
     )
 
 
 def priority_of(spec: Json, store: ObjectStore) -> Json:
-    """The priority that a pod's class stands for."""
+    """The priority of the pod's class, or of the default class."""
     classes = store.all("PriorityClass")
     name = spec.get("priorityClassName")
     if name:
         return {"priority": classes[name]["value"]} if name in classes else {}
-    default = next((each for each in classes.values() if each.get("globalDefault")), None)
+    default = next((value for value in classes.values() if value.get("globalDefault")), None)
     if default is None:
         return {"priority": 0}
     return {"priorityClassName": default["metadata"]["name"], "priority": default["value"]}
 
 
 def forbidden_change(old: Json, new: Json) -> str:
-    """Which field of a pod's spec was changed that never changes, or nothing."""
+    """The immutable field of a pod's spec that was changed, or empty."""
     before, after = old["spec"], new.get("spec") or {}
     if before is after:
         return ""
     for name in {**before, **after}:
-        if name not in MAY_CHANGE and before.get(name) != after.get(name):
+        if name not in MUTABLE_SPEC_FIELDS and before.get(name) != after.get(name):
             if name == "containers" and without_images(before) == without_images(after):
                 continue
             return str(name)
@@ -71,5 +74,5 @@ def forbidden_change(old: Json, new: Json) -> str:
 
 
 def without_images(spec: Json) -> list[Json]:
-    """A spec's containers but for their images."""
-    return [{**each, "image": ""} for each in spec.get("containers") or ()]
+    """The containers of a spec without their images."""
+    return [{**container, "image": ""} for container in spec.get("containers") or ()]

@@ -1,7 +1,7 @@
-"""Pods, counted as they change: by their controllers, and by their labels.
+"""Counts of pods by controller and by labels, updated at every change of a pod.
 
-A ReplicaSet wants to know how many pods it has and a budget how many of them serve, each time one
-changes. Counting them anew would look at all pods of an application for every one that changes.
+ReplicaSets and budgets need these counts each time one of their pods changes. Counting all pods of
+an application every time would be slow.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from rescheduler.simulation.cluster.json_objects import (
 from rescheduler.simulation.cluster.object_store import ObjectChange
 
 
-class Group:
+class PodGroup:
     """The pods of a namespace that have the same labels."""
 
     __slots__ = ("healthy", "labels", "namespace", "owners", "pods")
@@ -30,140 +30,136 @@ class Group:
         self.labels = labels
         self.pods: dict[str, None] = {}
         self.healthy = 0
-        """How many are Ready and not on their way out."""
+        """How many are Ready and not being deleted."""
         self.owners: dict[str, tuple[int, Json]] = {}
-        """By uid: how many of them a controller has, and the reference to it."""
+        """By uid of a controller: how many of them it owns, and the reference to it."""
 
 
-class Facts(NamedTuple):
-    """What is counted of a pod."""
+class CountedPod(NamedTuple):
+    """What counts of a pod."""
 
-    group: Group
+    group: PodGroup
     owner: Json | None
     is_active: bool
     is_ready: bool
     is_healthy: bool
 
 
-class PodTally(NamedTuple):
-    """The pods of a controller that count for it, and how many of them are Ready."""
+class OwnedPodCounts(NamedTuple):
+    """How many active pods a controller owns, and how many of them are Ready."""
 
     active: int
     ready: int
 
 
-NONE = PodTally(0, 0)
+NO_PODS = OwnedPodCounts(0, 0)
 
 
 class PodCounts:
-    """Counts the pods of a store; listen with `take` before anyone who reads it."""
+    """The counts; `update` must be the first listener of a store's pods."""
 
     def __init__(self) -> None:
-        self._facts: dict[str, Facts] = {}
-        self._tallies: dict[str, PodTally] = {}
-        self._groups: dict[tuple[str, frozenset[tuple[str, str]]], Group] = {}
-        self._groups_with: dict[str, dict[Group, None]] = {}
-        self._groups_in: dict[str, dict[Group, None]] = {}
+        self._pods: dict[str, CountedPod] = {}
+        self._owned: dict[str, OwnedPodCounts] = {}
+        self._groups: dict[tuple[str, frozenset[tuple[str, str]]], PodGroup] = {}
+        self._groups_with: dict[str, dict[PodGroup, None]] = {}
+        self._groups_in: dict[str, dict[PodGroup, None]] = {}
 
-    def tally(self, owner: str) -> PodTally:
+    def owned_by(self, owner: str) -> OwnedPodCounts:
         """The pods of the controller with this uid."""
-        return self._tallies.get(owner, NONE)
-
-    def group_of(self, pod: str) -> Group:
-        """The group that a pod is in."""
-        return self._facts[pod].group
+        return self._owned.get(owner, NO_PODS)
 
     def is_healthy(self, pod: str) -> bool:
-        """Whether a pod is there and serves."""
-        facts = self._facts.get(pod)
-        return facts is not None and facts.is_healthy
+        """Whether a pod exists, is Ready and is not being deleted."""
+        counted = self._pods.get(pod)
+        return counted is not None and counted.is_healthy
 
-    def selected(self, namespace: str, selector: LabelSelector) -> list[Group]:
-        """The groups of a namespace that a selector selects, as few as possible looked at."""
-        words = [word(namespace, *pair) for pair in pairs_of(selector)]
-        found = self._groups_in.get(namespace, {})
-        for each in words:
-            found = min(found, self._groups_with.get(each, {}), key=len)
-        return [group for group in found if matches(selector, group.labels)]
+    def selected(self, namespace: str, selector: LabelSelector) -> list[PodGroup]:
+        """The groups of a namespace that a selector matches."""
+        candidates = self._groups_in.get(namespace, {})
+        for label in required_labels(selector):
+            with_label = self._groups_with.get(label_key(namespace, *label), {})
+            candidates = min(candidates, with_label, key=len)
+        return [group for group in candidates if matches(selector, group.labels)]
 
-    def take(self, change: ObjectChange) -> None:
-        """Follow a change of a pod."""
-        before = self._facts.pop(change.key, None)
+    def update(self, change: ObjectChange) -> None:
+        """A pod was created, changed or deleted."""
+        before = self._pods.pop(change.key, None)
         if change.new is None:
             if before is not None:
-                self._leave(change.key, before)
+                self._remove(change.key, before)
             return
         group = self._group(change.new, before)
         ready, active = is_ready(change.new), is_active(change.new)
         healthy = ready and not is_deleting(change.new)
-        facts = Facts(group, controller_of(change.new), active, active and ready, healthy)
-        if before is not None and before != facts:
-            self._leave(change.key, before)
-        if before is None or before != facts:
-            self._enter(change.key, facts)
-        self._facts[change.key] = facts
+        after = CountedPod(group, controller_of(change.new), active, active and ready, healthy)
+        if before is not None and before != after:
+            self._remove(change.key, before)
+        if before is None or before != after:
+            self._add(change.key, after)
+        self._pods[change.key] = after
 
-    def _group(self, pod: Json, before: Facts | None) -> Group:
+    def _group(self, pod: Json, before: CountedPod | None) -> PodGroup:
         labels, namespace = labels_of(pod), pod["metadata"]["namespace"]
         if before is not None and before.group.labels == labels:
             return before.group
         key = namespace, frozenset(labels.items())
         group = self._groups.get(key)
-        return group if group is not None else Group(namespace, labels)
+        return group if group is not None else PodGroup(namespace, labels)
 
-    def _enter(self, pod: str, facts: Facts) -> None:
-        group = facts.group
+    def _add(self, pod: str, counted: CountedPod) -> None:
+        group = counted.group
         if not group.pods:
-            self._open(group)
+            self._add_group(group)
         group.pods[pod] = None
-        group.healthy += facts.is_healthy
-        if facts.owner is not None:
-            uid = facts.owner["uid"]
+        group.healthy += counted.is_healthy
+        if counted.owner is not None:
+            uid = counted.owner["uid"]
             count, _ = group.owners.get(uid, (0, None))
-            group.owners[uid] = count + 1, facts.owner
-            active, ready = self.tally(uid)
-            self._tallies[uid] = PodTally(active + facts.is_active, ready + facts.is_ready)
+            group.owners[uid] = count + 1, counted.owner
+            active, ready = self.owned_by(uid)
+            self._owned[uid] = OwnedPodCounts(active + counted.is_active, ready + counted.is_ready)
 
-    def _leave(self, pod: str, facts: Facts) -> None:
-        group = facts.group
+    def _remove(self, pod: str, counted: CountedPod) -> None:
+        group = counted.group
         del group.pods[pod]
-        group.healthy -= facts.is_healthy
-        if facts.owner is not None:
-            uid = facts.owner["uid"]
+        group.healthy -= counted.is_healthy
+        if counted.owner is not None:
+            uid = counted.owner["uid"]
             count, reference = group.owners.pop(uid)
             if count > 1:
                 group.owners[uid] = count - 1, reference
-            active, ready = self._tallies.pop(uid)
-            self._tallies[uid] = PodTally(active - facts.is_active, ready - facts.is_ready)
+            active, ready = self._owned.pop(uid)
+            self._owned[uid] = OwnedPodCounts(active - counted.is_active, ready - counted.is_ready)
         if not group.pods:
-            self._close(group)
+            self._remove_group(group)
 
-    def _open(self, group: Group) -> None:
+    def _add_group(self, group: PodGroup) -> None:
         self._groups[group.namespace, frozenset(group.labels.items())] = group
         self._groups_in.setdefault(group.namespace, {})[group] = None
         for pair in group.labels.items():
-            self._groups_with.setdefault(word(group.namespace, *pair), {})[group] = None
+            self._groups_with.setdefault(label_key(group.namespace, *pair), {})[group] = None
 
-    def _close(self, group: Group) -> None:
+    def _remove_group(self, group: PodGroup) -> None:
         del self._groups[group.namespace, frozenset(group.labels.items())]
         del self._groups_in[group.namespace][group]
         for pair in group.labels.items():
-            groups = self._groups_with[word(group.namespace, *pair)]
+            groups = self._groups_with[label_key(group.namespace, *pair)]
             del groups[group]
             if not groups:
-                del self._groups_with[word(group.namespace, *pair)]
+                del self._groups_with[label_key(group.namespace, *pair)]
 
 
-def word(namespace: str, key: str, value: str) -> str:
+def label_key(namespace: str, key: str, value: str) -> str:
     """A label in a namespace."""
     return f"{namespace}/{key}={value}"
 
 
-def pairs_of(selector: LabelSelector) -> list[tuple[str, str]]:
-    """The labels that everything selected has."""
+def required_labels(selector: LabelSelector) -> list[tuple[str, str]]:
+    """Labels that every match of the selector has."""
     single = [
-        (each.key, each.values[0])
-        for each in selector.match_expressions
-        if each.operator == "In" and len(each.values) == 1
+        (requirement.key, requirement.values[0])
+        for requirement in selector.match_expressions
+        if requirement.operator == "In" and len(requirement.values) == 1
     ]
     return [*selector.match_labels.items(), *single]

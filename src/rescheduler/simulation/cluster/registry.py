@@ -1,7 +1,7 @@
-"""What may be done to objects, and what comes of it: the API server without HTTP.
+"""Creates, changes and deletes objects by the rules of the API server.
 
-Everything here happens at once, so those who live in the cluster (its controllers, its nodes, the
-people of a story) call it directly. `server.py` offers the same to those who expect a server.
+Calls take effect at once. The simulated controllers, kubelets and scenarios call it directly;
+`api_server` offers it through the interface of a server.
 """
 
 import uuid
@@ -13,55 +13,64 @@ from typing import Any
 from rescheduler.migration.crd import CRD
 from rescheduler.migration.new_pod import NAME_CHARACTERS, SUFFIX_LENGTH
 from rescheduler.simulation.cluster import status_errors
-from rescheduler.simulation.cluster.crd_schema import Broken, Schema
+from rescheduler.simulation.cluster.crd_schema import Schema, SchemaViolation
 from rescheduler.simulation.cluster.indexes import Indexes
 from rescheduler.simulation.cluster.json_objects import (
     Json,
-    Selectors,
+    SelectorCache,
     condition,
+    format_time,
     is_deleting,
-    is_over,
+    is_finished,
     key_of,
-    text_of,
     with_conditions,
 )
 from rescheduler.simulation.cluster.object_store import ObjectStore
 from rescheduler.simulation.cluster.pod_admission import (
     DEFAULT_GRACE_SECONDS,
-    completed_pod_spec,
     forbidden_change,
+    with_pod_defaults,
 )
 from rescheduler.simulation.cluster.resources import Resource, resource_named
-from rescheduler.simulation.simulated_time import Clock
+from rescheduler.simulation.simulated_time import SimulatedClock
 
 Update = Callable[[Json], Json]
 
 PENDING: Json = {"phase": "Pending"}
-KEPT = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "generation")
-MIGRATIONS = Schema(CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
-EVENTS_LAST = timedelta(hours=1)
+IMMUTABLE_METADATA = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "generation",
+)
+MIGRATION_SCHEMA = Schema(CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+EVENT_TTL = timedelta(hours=1)
 
 
 class Registry:
-    """Creates, changes and deletes objects by the server's rules."""
+    """All writes to a store: the server's own rules, and the writes of controllers."""
 
-    def __init__(self, store: ObjectStore, indexes: Indexes, clock: Clock, chance: Random) -> None:
+    def __init__(
+        self, store: ObjectStore, indexes: Indexes, clock: SimulatedClock, chance: Random
+    ) -> None:
         self.store = store
         self.indexes = indexes
-        self.selectors = Selectors()
+        self.selectors = SelectorCache()
         self._clock = clock
         self._chance = chance
 
     def now(self) -> str:
-        """The time, as it is written on objects."""
-        return text_of(self._clock.now())
+        """The simulated time as objects have it."""
+        return format_time(self._clock.now())
 
     def new_uid(self) -> str:
-        """A uid that no other object has."""
+        """A random uid."""
         return str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
 
     def suffix(self) -> str:
-        """The end of a name that is made up."""
+        """The random suffix of a generated name."""
         return "".join(self._chance.choices(NAME_CHARACTERS, k=SUFFIX_LENGTH))
 
     # ------------------------------------------------------------ reading
@@ -76,7 +85,7 @@ class Registry:
     # ------------------------------------------------------------ creating
 
     def load(self, value: Json) -> Json:
-        """Put in an object as it is, status and all, with whatever it lacks."""
+        """Store an object of the initial cluster, with its status, and with defaults."""
         resource = resource_named(value["kind"])
         metadata = dict(value["metadata"])
         metadata.setdefault("uid", self.new_uid())
@@ -85,19 +94,17 @@ class Registry:
             metadata.setdefault("namespace", "default")
         if resource.counts_generations:
             metadata.setdefault("generation", 1)
-        made = {"apiVersion": resource.api_version, **value, "metadata": metadata}
+        loaded = {"apiVersion": resource.api_version, **value, "metadata": metadata}
         if resource.name == "Pod":
-            made["spec"] = completed_pod_spec(made["spec"], self.store)
+            loaded["spec"] = with_pod_defaults(loaded["spec"], self.store)
         if resource.name == "Migration":
-            made = {**MIGRATIONS.completed(made), "metadata": metadata}
+            loaded = {**MIGRATION_SCHEMA.with_defaults(loaded), "metadata": metadata}
         elif resource.has_status:
-            made["status"] = made.get("status") or first_status(resource)
-        return self.store.put(resource.name, key_of(made), made)
+            loaded["status"] = loaded.get("status") or first_status(resource)
+        return self.store.put(resource.name, key_of(loaded), loaded)
 
-    def create(
-        self, resource: Resource, namespace: str, value: Json, *, dry_run: bool = False
-    ) -> Json:
-        """A new object; `AlreadyExists` if there is one of its name."""
+    def create(self, resource: Resource, namespace: str, value: Json) -> Json:
+        """Create an object; `AlreadyExists` if there is one of its name."""
         metadata = {**value.get("metadata", {})}
         call = f"POST {resource.plural}"
         if resource.namespaced:
@@ -112,17 +119,15 @@ class Registry:
         metadata |= {"uid": self.new_uid(), "creationTimestamp": self.now()}
         if resource.counts_generations:
             metadata["generation"] = 1
-        made = {**value, "apiVersion": resource.api_version, "kind": resource.name}
-        made["metadata"] = metadata
-        key = key_of(made)
+        created = {**value, "apiVersion": resource.api_version, "kind": resource.name}
+        created["metadata"] = metadata
+        key = key_of(created)
         if self.store.get(resource.name, key) is not None:
             raise status_errors.already_exists(call, named(resource, key))
-        made = self._admitted(resource, made, call)
-        if dry_run:
-            return made
+        created = self._admitted(resource, created, call)
         if resource.name == "Event":
-            self._forget_old_events()
-        return self.store.put(resource.name, key, made)
+            self._expire_events()
+        return self.store.put(resource.name, key, created)
 
     def _check_namespace(self, namespace: str, metadata: Json, call: str) -> None:
         if not namespace:
@@ -136,30 +141,30 @@ class Registry:
         if self.store.get("Namespace", namespace) is None:
             raise status_errors.not_found(call, f'namespaces "{namespace}"')
 
-    def _admitted(self, resource: Resource, made: Json, call: str) -> Json:
+    def _admitted(self, resource: Resource, value: Json, call: str) -> Json:
         if resource.name == "Pod":
-            made["spec"] = completed_pod_spec(made.get("spec") or {}, self.store)
+            value["spec"] = with_pod_defaults(value.get("spec") or {}, self.store)
         if resource.name == "Migration":
-            made.pop("status", None)
-            return self._valid_migration(made, None, call)
+            value.pop("status", None)
+            return self._valid_migration(value, None, call)
         if resource.has_status and resource.name != "Node":
-            made["status"] = first_status(resource)
-        return made
+            value["status"] = first_status(resource)
+        return value
 
-    def _valid_migration(self, made: Json, old: Json | None, call: str) -> Json:
-        metadata = made["metadata"]
-        made = {**MIGRATIONS.completed(made), "metadata": metadata}
+    def _valid_migration(self, value: Json, old: Json | None, call: str) -> Json:
+        metadata = value["metadata"]
+        value = {**MIGRATION_SCHEMA.with_defaults(value), "metadata": metadata}
         try:
-            MIGRATIONS.check(made, old)
-        except Broken as problem:
+            MIGRATION_SCHEMA.check(value, old)
+        except SchemaViolation as problem:
             what = f'Migration.rescheduler.dev "{metadata["name"]}"'
             raise status_errors.invalid(call, what, str(problem)) from problem
-        return made
+        return value
 
-    def _forget_old_events(self) -> None:
-        """They are kept for an hour. The oldest are the first on their shelf."""
+    def _expire_events(self) -> None:
+        """Events are kept for an hour. The oldest come first in the store."""
         events = self.store.all("Event")
-        oldest = text_of(self._clock.now() - EVENTS_LAST)
+        oldest = format_time(self._clock.now() - EVENT_TTL)
         while events:
             key = next(iter(events))
             if events[key]["metadata"]["creationTimestamp"] >= oldest:
@@ -175,33 +180,32 @@ class Registry:
         change: Update,
         *,
         subresource: str = "",
-        dry_run: bool = False,
         call: str = "",
     ) -> Json:
-        """An object after a change; the change may name the version it is meant for."""
+        """Change an object; `Conflict` if the change names another version of it."""
         call = call or f"PATCH {resource.plural}/{key}"
         old = self.read(resource.name, key, call)
         new = self._checked(resource, old, change(old), subresource, call)
-        if new == old or dry_run:
-            return old if new == old else new
+        if new == old:
+            return old
         if is_deleting(new) and not new["metadata"].get("finalizers") and resource.name != "Pod":
             return self.store.remove(resource.name, key)
         return self.store.put(resource.name, key, new)
 
     def _checked(
-        self, resource: Resource, old: Json, wanted: Json, subresource: str, call: str
+        self, resource: Resource, old: Json, changed: Json, subresource: str, call: str
     ) -> Json:
-        self._check_identity(resource, old, wanted, call)
+        self._check_identity(resource, old, changed, call)
         if subresource == "status":
-            new = {**old, "status": wanted.get("status") or {}}
+            new = {**old, "status": changed.get("status") or {}}
         else:
-            metadata = {**wanted["metadata"]}
-            for name in (*KEPT, "resourceVersion"):
+            metadata = {**changed["metadata"]}
+            for name in (*IMMUTABLE_METADATA, "resourceVersion"):
                 if name in old["metadata"]:
                     metadata[name] = old["metadata"][name]
                 else:
                     metadata.pop(name, None)
-            new = {**wanted, "metadata": metadata}
+            new = {**changed, "metadata": metadata}
             if resource.has_status:
                 new["status"] = old["status"]
         if resource.name == "Pod" and (field := forbidden_change(old, new)):
@@ -215,33 +219,33 @@ class Registry:
             new["metadata"] = {**new["metadata"], "generation": generation}
         return new
 
-    def _check_identity(self, resource: Resource, old: Json, wanted: Json, call: str) -> None:
+    def _check_identity(self, resource: Resource, old: Json, changed: Json, call: str) -> None:
         what = named(resource, key_of(old))
-        have, asked = old["metadata"], wanted.get("metadata") or {}
-        version = asked.get("resourceVersion")
-        if version and version != have["resourceVersion"]:
+        current, named_by_change = old["metadata"], changed.get("metadata") or {}
+        version = named_by_change.get("resourceVersion")
+        if version and version != current["resourceVersion"]:
             raise status_errors.conflict(
                 call, what, "the object has been modified; please apply your changes to the latest"
             )
-        if asked.get("uid", have["uid"]) != have["uid"]:
+        if named_by_change.get("uid", current["uid"]) != current["uid"]:
             raise status_errors.invalid(call, what, "metadata.uid: field is immutable")
 
     def set_status(self, kind: str, key: str, status: Json) -> Json:
-        """Write a status, as those who live in the cluster do."""
+        """Write a status, as controllers do."""
         old = self.store.all(kind)[key]
         if status == old.get("status"):
             return old
         return self.store.put(kind, key, {**old, "status": status})
 
     def set_metadata(self, kind: str, key: str, **changed: Any) -> Json:
-        """Write parts of the metadata, likewise; None removes one."""
+        """Write fields of the metadata, as controllers do; None removes one."""
         old = self.store.all(kind)[key]
         metadata = {**old["metadata"], **changed}
         metadata = {name: value for name, value in metadata.items() if value is not None}
         return self.store.put(kind, key, {**old, "metadata": metadata})
 
     def set_spec(self, kind: str, key: str, **changed: Any) -> Json:
-        """Write parts of what is wanted, likewise: that is another generation."""
+        """Write fields of the spec, as controllers do; the generation goes up."""
         old = self.store.all(kind)[key]
         spec = {**old["spec"], **changed}
         if spec == old["spec"]:
@@ -261,15 +265,12 @@ class Registry:
         uid: str = "",
         version: str = "",
         grace_seconds: int | None = None,
-        dry_run: bool = False,
     ) -> Json:
-        """Delete an object: at once, or in its time if it is a pod that runs."""
+        """Delete an object: at once, or after its grace period if it is a running pod."""
         call = f"DELETE {resource.plural}/{key}"
         old = self.read(resource.name, key, call)
         self.check_preconditions(resource, old, uid, version, call)
         grace = self._grace(resource, old, grace_seconds)
-        if dry_run:
-            return old
         if grace == 0 and not old["metadata"].get("finalizers"):
             return self.store.remove(resource.name, key)
         return self._mark_deleted(resource, key, old, grace)
@@ -277,31 +278,31 @@ class Registry:
     def check_preconditions(
         self, resource: Resource, old: Json, uid: str, version: str, call: str
     ) -> None:
-        """`Conflict` unless it is that very object, in that version."""
-        have = old["metadata"]
-        for what, wanted, is_there in (
-            ("UID", uid, have["uid"]),
-            ("ResourceVersion", version, have["resourceVersion"]),
+        """`Conflict` unless the object has this uid and this version, as far as they are given."""
+        current = old["metadata"]
+        for what, required, actual in (
+            ("UID", uid, current["uid"]),
+            ("ResourceVersion", version, current["resourceVersion"]),
         ):
-            if wanted and wanted != is_there:
-                why = f"the {what} in the precondition ({wanted}) does not match ({is_there})"
+            if required and required != actual:
+                why = f"the {what} in the precondition ({required}) does not match ({actual})"
                 raise status_errors.conflict(call, named(resource, key_of(old)), why)
 
-    def _grace(self, resource: Resource, old: Json, asked: int | None) -> int:
-        """How many seconds an object has until it is gone."""
-        if resource.name != "Pod" or not old["spec"].get("nodeName") or is_over(old):
+    def _grace(self, resource: Resource, old: Json, requested: int | None) -> int:
+        """The grace period in seconds; 0 for everything but running pods."""
+        if resource.name != "Pod" or not old["spec"].get("nodeName") or is_finished(old):
             return 0
         own = old["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
-        grace: int = own if asked is None else asked
+        grace: int = own if requested is None else requested
         if is_deleting(old):
-            promised: int = old["metadata"].get("deletionGracePeriodSeconds", grace)
-            return min(grace, promised)
+            current: int = old["metadata"].get("deletionGracePeriodSeconds", grace)
+            return min(grace, current)
         return grace
 
     def _mark_deleted(self, resource: Resource, key: str, old: Json, grace: int) -> Json:
         if is_deleting(old) and old["metadata"].get("deletionGracePeriodSeconds") == grace:
             return old
-        ends = text_of(self._clock.now() + timedelta(seconds=grace))
+        ends = format_time(self._clock.now() + timedelta(seconds=grace))
         return self.set_metadata(
             resource.name, key, deletionTimestamp=ends, deletionGracePeriodSeconds=grace
         )
@@ -309,7 +310,7 @@ class Registry:
     # ------------------------------------------------------------ binding
 
     def bind(self, key: str, node: str, *, uid: str = "", call: str = "") -> Json:
-        """Place a pod on a node."""
+        """Bind a pod to a node, as a scheduler does."""
         call = call or f"POST pods/{key}/binding"
         pods = resource_named("Pod")
         pod = self.read("Pod", key, call)
@@ -330,7 +331,7 @@ class Registry:
 
 
 def first_status(resource: Resource) -> Json:
-    """What the server writes when an object is new."""
+    """The status of a new object."""
     if resource.name == "Pod":
         return PENDING
     if resource.name == "Namespace":
@@ -339,7 +340,7 @@ def first_status(resource: Resource) -> Json:
 
 
 def named(resource: Resource, key: str) -> str:
-    """An object in the server's words: `pods "web-1"`."""
+    """An object as the server's messages name it: `pods "web-1"`."""
     group = resource.api_version.partition("/")[0] if "/" in resource.api_version else ""
     plural = f"{resource.plural}.{group}" if group else resource.plural
     return f'{plural} "{key.rpartition("/")[2]}"'

@@ -1,11 +1,10 @@
-"""The kinds of objects that the cluster in memory has."""
+"""The resources of the simulated API server."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from rescheduler.errors import SettingsError
 from rescheduler.migration.migration_object import MIGRATION
-from rescheduler.migration.observer import SERVICE
 from rescheduler.model import kinds
 from rescheduler.model.kinds import Kind
 
@@ -19,13 +18,13 @@ class Resource:
     plural: str
     namespaced: bool
     has_status: bool = False
-    """Whether the status is written by itself, and left alone by all other writes."""
+    """Whether it has a status subresource, which all other writes leave alone."""
     counts_generations: bool = False
-    """Whether a change of what is wanted is numbered."""
+    """Whether a change of the spec increments metadata.generation."""
 
 
 def resource(kind: Kind[Any], has_status: bool = False, counts: bool = False) -> Resource:
-    """A kind that the model knows."""
+    """The resource of a kind of the model."""
     return Resource(kind.name, kind.api_version, kind.plural, kind.namespaced, has_status, counts)
 
 
@@ -48,19 +47,17 @@ RESOURCES = (
     resource(kinds.CSI_NODE),
     resource(kinds.CSI_DRIVER),
     resource(MIGRATION, has_status=True, counts=True),
-    resource(SERVICE, has_status=True),
+    resource(kinds.SERVICE, has_status=True),
     EVENT,
 )
 
-BY_NAME = {each.name: each for each in RESOURCES}
-BY_PLACE = {(each.api_version, each.plural): each for each in RESOURCES}
+BY_NAME = {known.name: known for known in RESOURCES}
+BY_PATH = {(known.api_version, known.plural): known for known in RESOURCES}
 
 
 def resource_named(kind: str) -> Resource:
-    """The resource of a kind; raises what tells a person that there is none."""
+    """The resource of a kind; `SettingsError` if it is not simulated."""
     found = BY_NAME.get(kind)
     if found is None:
-        raise SettingsError(
-            f"kind {kind!r}: the cluster in memory has none; expected one of {', '.join(BY_NAME)}"
-        )
+        raise SettingsError(f"kind {kind!r}: not simulated, expected one of {', '.join(BY_NAME)}")
     return found

@@ -1,11 +1,7 @@
-"""What was seen in a simulation: series over time, counts, and moments below the desired count.
+"""What was measured in a simulation, and how it is shown.
 
-All of it is recorded from changes of the cluster's objects, not from what the controller says of
-itself, so that a promise it breaks shows. Every change costs a few sums; nothing is ever counted
-anew. `shortages` defines what a moment below the desired count is and whom it is charged to.
+`measurement` follows the cluster while it runs. `result` is what comes out, and what `-o json`
+prints. `text` puts it into sentences and rows for the terminal, `html` into a page with plots.
+All figures come from changes of the cluster's objects, not from what the controller says of
+itself, so that a broken promise shows.
 """
-
-from rescheduler.simulation.results.recorder import ResultRecorder
-from rescheduler.simulation.results.result import Result
-
-__all__ = ["Result", "ResultRecorder"]

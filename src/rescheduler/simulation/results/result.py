@@ -1,15 +1,21 @@
 # mypy: disable-error-code="misc"
 # (mypy does not see that structs inherit being frozen)
-"""What a simulation hands out, as `-o json` shows it."""
+"""The result of a simulation, with the names that `-o json` prints."""
 
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from rescheduler.migration.migration_object import Phase
 from rescheduler.model.objects import Part
 
 
-class Seen(Part, frozen=True, omit_defaults=False):
-    """A part of the result."""
+class ResultPart(Part, frozen=True, omit_defaults=False):
+    """A part of the result. Unlike other parts, it prints fields that have their default."""
 
 
-class Point(Seen):
+class Point(ResultPart):
     """A value at a time, in seconds since the start."""
 
     seconds: float
@@ -19,20 +25,20 @@ class Point(Seen):
 Series = tuple[Point, ...]
 
 
-class Moments(Seen):
+class ShortageCounts(ResultPart):
     """How often, and for how long, workloads had fewer Ready pods than desired."""
 
     total: int
-    """Each pod that is one too few is a moment, which lasts until there are enough again."""
+    """A shortage is one missing Ready pod; two missing pods are two shortages."""
     pod_seconds: float
-    """How long they lasted, added up."""
+    """The durations of all shortages, added up."""
     by_workload: dict[str, int]
     by_cause: dict[str, int]
-    """For moments charged to moves, the mode of the move; else what the workload was about."""
+    """For shortages attributed to moves, the mode of the move; else the cause."""
 
 
-class Migrations(Seen):
-    """The moves that were asked for, and what became of them."""
+class MigrationCounts(ResultPart):
+    """The moves that were requested, and their outcomes."""
 
     total: int
     by_phase: dict[str, int]
@@ -43,7 +49,7 @@ class Migrations(Seen):
     """From the start of a completed one to its end."""
 
 
-class Blocked(Seen):
+class BlockerSummary(ResultPart):
     """A reason for which pods stayed where they were."""
 
     blocker: str
@@ -57,33 +63,33 @@ class Blocked(Seen):
     detail: str
 
 
-class Rest(Seen):
+class IdleReason(ResultPart):
     """Why rounds moved nothing."""
 
     why: str
     rounds: int
 
 
-class Rounds(Seen):
-    """The planner's rounds."""
+class RoundCounts(ResultPart):
+    """The rounds of the planning loop."""
 
     total: int
     with_moves: int
-    at_rest: tuple[Rest, ...]
-    """The most frequent reasons of the others."""
+    idle_reasons: tuple[IdleReason, ...] = msgspec.field(name="atRest")
+    """Why the other rounds moved nothing, the most frequent reasons."""
 
 
-class Pending(Seen):
+class PendingTimes(ResultPart):
     """Pods that waited for a node."""
 
     pods: int
     pod_seconds: float
     longest_seconds: float
-    """The longest wait of one pod that found a node or was given up, or still waits."""
+    """The longest wait of one pod, whether it ended or not."""
 
 
-class Leftovers(Seen):
-    """What moves have left behind, where no move under way looks after it."""
+class Leftovers(ResultPart):
+    """What moves have left behind: no move in progress looks after it."""
 
     marks: tuple[str, ...]
     temporary_budgets: tuple[str, ...]
@@ -92,19 +98,19 @@ class Leftovers(Seen):
 
     @property
     def count(self) -> int:
-        """How many things in all."""
+        """How many objects in all."""
         kinds = (self.marks, self.temporary_budgets, self.extra_pods, self.cordons)
         return sum(map(len, kinds))
 
 
-class Happening(Seen):
-    """Something that the workload file had happen to nodes or versions."""
+class TimelineEntry(ResultPart):
+    """A change by the workload file to a node, or to the version of a Deployment."""
 
     seconds: float
     what: str
 
 
-class NodeLoads(Seen):
+class NodeLoadSeries(ResultPart):
     """How full each node was over time, for drawing."""
 
     seconds: tuple[float, ...]
@@ -112,18 +118,27 @@ class NodeLoads(Seen):
     """Load as a fraction; None while there was no such node, or it was not ready."""
 
 
-class Figures(Seen):
-    """A series in a few numbers."""
+class SeriesSummary(ResultPart):
+    """A series in four numbers."""
 
     first: float
     mean: float
-    """The mean of the points; of what comes and goes within seconds, those are peaks."""
+    """The mean of the points. The points of some series are peaks, see `results.text`."""
     last: float
     most: float
 
+    @staticmethod
+    def of(series: Series) -> "SeriesSummary":
+        """All four are 0 for a series without points."""
+        if not series:
+            return SeriesSummary(0.0, 0.0, 0.0, 0.0)
+        values = [point.value for point in series]
+        mean = round(sum(values) / len(values), 6)
+        return SeriesSummary(values[0], mean, values[-1], max(values))
 
-class Result(Seen):
-    """Everything that was seen."""
+
+class Result(ResultPart):
+    """Everything that was measured in one run."""
 
     policy: str
     """The policy's file, `defaults`, or `none` for a cluster without the rescheduler."""
@@ -138,8 +153,8 @@ class Result(Seen):
     notes: tuple[str, ...]
     """What had to be assumed about the cluster."""
     warnings: tuple[str, ...]
-    """What the controller warned of in its log."""
-    summary: dict[str, Figures]
+    """What the controller logged as a warning."""
+    summary: dict[str, SeriesSummary]
     imbalance: Series
     """By how much the load of the fullest and the emptiest open node differ, as a fraction."""
     load_deviation: Series
@@ -153,18 +168,18 @@ class Result(Seen):
     """Because of moves."""
     own_pods_below_desired: Series
     """For every other reason."""
-    moments_below_desired: Moments
-    own_moments_below_desired: Moments
-    migrations: Migrations
-    rounds: Rounds
-    blocked: tuple[Blocked, ...]
-    pending: Pending
+    shortages_by_moves: ShortageCounts = msgspec.field(name="momentsBelowDesired")
+    other_shortages: ShortageCounts = msgspec.field(name="ownMomentsBelowDesired")
+    migrations: MigrationCounts
+    rounds: RoundCounts
+    blocked: tuple[BlockerSummary, ...]
+    pending: PendingTimes
     leftovers: Leftovers
-    happenings: tuple[Happening, ...]
-    node_loads: NodeLoads
+    timeline: tuple[TimelineEntry, ...] = msgspec.field(name="happenings")
+    node_loads: NodeLoadSeries
 
 
-class Compared(Seen):
+class KeyFigures(ResultPart):
     """One run in the few numbers by which policies are compared."""
 
     policy: str
@@ -175,5 +190,30 @@ class Compared(Seen):
     moves: int
     """Completed ones."""
     pending_pod_seconds: float
-    moments_below_desired: int
-    own_moments_below_desired: int
+    shortages_by_moves: int = msgspec.field(name="momentsBelowDesired")
+    other_shortages: int = msgspec.field(name="ownMomentsBelowDesired")
+
+    @staticmethod
+    def of(result: Result) -> "KeyFigures":
+        """Picks them out of a whole result."""
+        summary = result.summary
+        return KeyFigures(
+            policy=result.policy,
+            mean_imbalance=summary["imbalance"].mean,
+            last_imbalance=summary["imbalance"].last,
+            mean_nodes_in_use=summary["nodesInUse"].mean,
+            mean_cost=summary["cost"].mean,
+            moves=result.migrations.by_phase.get(Phase.COMPLETED, 0),
+            pending_pod_seconds=result.pending.pod_seconds,
+            shortages_by_moves=result.shortages_by_moves.total,
+            other_shortages=result.other_shortages.total,
+        )
+
+
+def as_json(results: Sequence[Result], is_comparison: bool) -> str:
+    """The result as JSON; a comparison has the key figures of all runs, and then the runs."""
+    document: Any = results[0]
+    if is_comparison:
+        figures = [KeyFigures.of(result) for result in results]
+        document = {"comparison": figures, "runs": results}
+    return msgspec.json.format(msgspec.json.encode(document)).decode() + "\n"

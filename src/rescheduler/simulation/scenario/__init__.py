@@ -1,29 +1,8 @@
-"""Workload files: what happens to a cluster over time, apart from the rescheduler.
+"""What is simulated: the cluster at the start, and what happens to it apart from the rescheduler.
 
-`file` has every field and what it means, `times` how times are written, `reading` makes a workload
-of a file or says what is wrong with it. `future` turns it into a list of timed changes before
-anything runs, so that several policies can be tried on the same future. Nothing here knows how
-changes are made, and nothing depends on what the cluster does meanwhile.
+A cluster comes from files (`cluster_input`, `object_validation`, `cluster_completion`) or is
+generated (`example_cluster`). What happens comes from a workload file: `workload_fields` has every
+field, `times` how times are written, `workload_file` reads and checks it. `timeline` turns it into
+timed changes before the run starts, so that several policies are compared on the same changes.
+Nothing here applies changes, and nothing depends on how the cluster reacts.
 """
-
-from rescheduler.simulation.scenario.timed_changes import (
-    CreateObject,
-    DeleteObject,
-    Future,
-    PatchObject,
-    TimedChange,
-)
-from rescheduler.simulation.scenario.timeline import timeline_of
-from rescheduler.simulation.scenario.workload_fields import Workload
-from rescheduler.simulation.scenario.workload_file import read_workload
-
-__all__ = [
-    "CreateObject",
-    "DeleteObject",
-    "Future",
-    "PatchObject",
-    "TimedChange",
-    "Workload",
-    "read_workload",
-    "timeline_of",
-]

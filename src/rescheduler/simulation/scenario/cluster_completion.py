@@ -1,8 +1,8 @@
-"""Make a cluster from a file complete: whatever has to be there before it can live.
+"""Adds to a cluster from a file what controllers need and planning does not.
 
-A file tells what planning needs to know. To go on living, a cluster also needs what new pods are
-made from, and owners that are really there. What a file leaves out is worked out from what it has,
-from a workload's pods most of all, and what had to be assumed is told in notes for people.
+A file has what planning reads. To be simulated, a cluster also needs the pod templates of workloads
+and every owner that pods name. What is missing is derived from the objects in the file, mostly from
+a workload's pods. What had to be assumed is returned as notes for people.
 """
 
 import copy
@@ -13,17 +13,24 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from uuid import UUID
 
-from rescheduler.labels import POD_TEMPLATE_HASH
+from rescheduler.labels import (
+    JOB_COMPLETION_INDEX,
+    JOB_CONTROLLER_UID,
+    JOB_NAME,
+    POD_TEMPLATE_HASH,
+    STATEFUL_SET_POD_INDEX,
+    STATEFUL_SET_POD_NAME,
+)
 from rescheduler.simulation.cluster.json_objects import (
     Json,
     controller_of,
+    format_time,
     is_deleting,
-    is_over,
+    is_finished,
     key_of,
     labels_of,
-    moment_of,
+    parse_time,
     reference_to,
-    text_of,
 )
 from rescheduler.simulation.scenario.object_builders import namespace_body
 
@@ -36,78 +43,74 @@ API_VERSIONS = {
     "ReplicationController": "v1",
     "Job": "batch/v1",
 }
-# Labels that are a pod's own, and not its template's.
-OWN_LABELS = (
-    "statefulset.kubernetes.io/pod-name",
-    "apps.kubernetes.io/pod-index",
+# Labels that controllers write on single pods, which are not in the template.
+LABELS_BY_CONTROLLERS = (
+    STATEFUL_SET_POD_NAME,
+    STATEFUL_SET_POD_INDEX,
     "controller-revision-hash",
     "pod-template-generation",
-    "batch.kubernetes.io/controller-uid",
-    "batch.kubernetes.io/job-name",
-    "batch.kubernetes.io/job-completion-index",
+    JOB_CONTROLLER_UID,
+    JOB_NAME,
+    JOB_COMPLETION_INDEX,
     "controller-uid",
     "job-name",
 )
 PARTS = ("spec", "status")
-WITHOUT_PARTS = ("Namespace", "PriorityClass", "StorageClass", "CSINode", "CSIDriver")
+KINDS_WITHOUT_PARTS = ("Namespace", "PriorityClass", "StorageClass", "CSINode", "CSIDriver")
 NAME_FIELD = "metadata.name"
 
 
 @dataclass(frozen=True)
-class Completed:
-    """A cluster that can live, and what had to be assumed for that."""
+class CompletedCluster:
+    """A cluster that can be simulated, and what had to be assumed for that."""
 
     objects: list[Json]
     notes: tuple[str, ...]
     start: datetime
-    """The midnight after everything in it was made."""
+    """The midnight after its newest object was created."""
 
 
-def completed(objects: Iterable[Json]) -> Completed:
-    """The same cluster with everything there."""
-    return _Completion(objects).made()
+def complete_cluster(objects: Iterable[Json]) -> CompletedCluster:
+    """The cluster with templates, owners and namespaces added."""
+    return _ClusterCompletion(objects).result()
 
 
-class _Completion:
-    """Works out what is missing."""
-
+class _ClusterCompletion:
     def __init__(self, objects: Iterable[Json]) -> None:
         self._by_kind: dict[str, dict[str, Json]] = defaultdict(dict)
-        self._notes: list[str] = []
         self._counts: Counter[str] = Counter()
-        for each in objects:
-            self._by_kind[each["kind"]][key_of(each)] = with_identity(each)
+        for value in objects:
+            self._by_kind[value["kind"]][key_of(value)] = with_identity(value)
 
-    def made(self) -> Completed:
-        """Pods first, for the rest follows from them."""
-        self._leave_out_pods_that_end()
-        self._find_owners()
+    def result(self) -> CompletedCluster:
+        self._leave_out_finished_pods()
+        self._add_owners()
         for kind in ("ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job"):
-            self._give_templates(kind)
-        self._give_deployments_templates()
-        self._make_namespaces()
-        everything = [each for kind in self._by_kind.values() for each in kind.values()]
-        return Completed(everything, tuple(self._told()), start_after(everything))
+            self._add_templates(kind)
+        self._add_deployment_templates()
+        self._add_namespaces()
+        objects = [value for by_key in self._by_kind.values() for value in by_key.values()]
+        return CompletedCluster(objects, tuple(self._notes_for_people()), start_after(objects))
 
     # ------------------------------------------------------------ pods
 
-    def _leave_out_pods_that_end(self) -> None:
+    def _leave_out_finished_pods(self) -> None:
         pods = self._by_kind["Pod"]
         for key, pod in list(pods.items()):
-            if is_over(pod) or is_deleting(pod):
+            if is_finished(pod) or is_deleting(pod):
                 del pods[key]
                 self._counts["pods"] += 1
             else:
                 pods[key] = with_times(pod)
 
-    def _find_owners(self) -> None:
-        """See to it that every pod's owner is there, and that both agree on who that is."""
+    def _add_owners(self) -> None:
+        """Add owners that pods and ReplicaSets name, and make references name their uids."""
         for key, pod in list(self._by_kind["Pod"].items()):
-            self._by_kind["Pod"][key] = self._owned(pod)
-        for key, version in list(self._by_kind["ReplicaSet"].items()):
-            self._by_kind["ReplicaSet"][key] = self._owned(version)
+            self._by_kind["Pod"][key] = self._with_owner(pod)
+        for key, replica_set in list(self._by_kind["ReplicaSet"].items()):
+            self._by_kind["ReplicaSet"][key] = self._with_owner(replica_set)
 
-    def _owned(self, value: Json) -> Json:
+    def _with_owner(self, value: Json) -> Json:
         reference = controller_of(value)
         if reference is None:
             return value
@@ -127,109 +130,111 @@ class _Completion:
         namespace, _, name = key.partition("/")
         metadata: Json = {"name": name, "namespace": namespace, "creationTimestamp": LONG_AGO}
         metadata["uid"] = reference.get("uid") or uid_for(kind, key)
-        made: Json = {
+        owner: Json = {
             "apiVersion": API_VERSIONS[kind],
             "kind": kind,
             "metadata": metadata,
             "spec": {},
         }
-        hashed = labels_of(owned).get(POD_TEMPLATE_HASH)
-        if kind == "ReplicaSet" and hashed and name.endswith(f"-{hashed}"):
-            deployment = f"{namespace}/{name.removesuffix(f'-{hashed}')}"
-            made["metadata"]["labels"] = dict(labels_of(owned))
-            above = self._by_kind["Deployment"].get(deployment)
-            if above is None:
+        template_hash = labels_of(owned).get(POD_TEMPLATE_HASH)
+        if kind == "ReplicaSet" and template_hash and name.endswith(f"-{template_hash}"):
+            deployment_key = f"{namespace}/{name.removesuffix(f'-{template_hash}')}"
+            owner["metadata"]["labels"] = dict(labels_of(owned))
+            deployment = self._by_kind["Deployment"].get(deployment_key)
+            if deployment is None:
                 reference = {"uid": ""}
-                above = self._missing_owner("Deployment", deployment, reference, made)
-                self._by_kind["Deployment"][deployment] = above
+                deployment = self._missing_owner("Deployment", deployment_key, reference, owner)
+                self._by_kind["Deployment"][deployment_key] = deployment
                 self._counts["Deployment"] += 1
-            made["metadata"]["ownerReferences"] = [reference_to(above)]
-        return made
+            owner["metadata"]["ownerReferences"] = [reference_to(deployment)]
+        return owner
 
     # ------------------------------------------------------------ templates
 
-    def _give_templates(self, kind: str) -> None:
+    def _add_templates(self, kind: str) -> None:
         pods = defaultdict(list)
         for pod in self._by_kind["Pod"].values():
             if (owner := controller_of(pod)) is not None and owner["kind"] == kind:
                 pods[owner["uid"]].append(pod)
         for key, owner in list(self._by_kind[kind].items()):
-            own = pods[owner["metadata"]["uid"]]
+            own_pods = pods[owner["metadata"]["uid"]]
             if has_template(owner):
-                self._by_kind[kind][key] = with_counts(owner, len(own))
-            elif own:
-                self._by_kind[kind][key] = with_template(owner, own)
+                self._by_kind[kind][key] = with_counts(owner, len(own_pods))
+            elif own_pods:
+                self._by_kind[kind][key] = with_template(owner, own_pods)
             else:
                 del self._by_kind[kind][key]
                 if (owner.get("spec") or {}).get("replicas", 1):
                     self._counts[f"{kind}s without pods"] += 1
 
-    def _give_deployments_templates(self) -> None:
-        versions = defaultdict(list)
-        for version in self._by_kind["ReplicaSet"].values():
-            if (owner := controller_of(version)) is not None:
-                versions[owner["uid"]].append(version)
+    def _add_deployment_templates(self) -> None:
+        replica_sets = defaultdict(list)
+        for replica_set in self._by_kind["ReplicaSet"].values():
+            if (owner := controller_of(replica_set)) is not None:
+                replica_sets[owner["uid"]].append(replica_set)
         for key, deployment in list(self._by_kind["Deployment"].items()):
-            own = versions[deployment["metadata"]["uid"]]
+            own = replica_sets[deployment["metadata"]["uid"]]
             if not own and not has_template(deployment):
                 del self._by_kind["Deployment"][key]
                 self._counts["Deployments without pods"] += 1
             elif own:
-                self._by_kind["Deployment"][key] = deployment_of(deployment, own)
+                self._by_kind["Deployment"][key] = with_newest_template(deployment, own)
 
-    def _make_namespaces(self) -> None:
+    def _add_namespaces(self) -> None:
         names = {
-            each["metadata"].get("namespace", "")
-            for kind in self._by_kind.values()
-            for each in kind.values()
+            value["metadata"].get("namespace", "")
+            for by_key in self._by_kind.values()
+            for value in by_key.values()
         }
         for name in sorted(names - {""} - set(self._by_kind["Namespace"])):
             self._by_kind["Namespace"][name] = with_identity(namespace_body(name))
 
     # ------------------------------------------------------------ notes
 
-    def _told(self) -> Iterator[str]:
+    def _notes_for_people(self) -> Iterator[str]:
         counts = self._counts
         if counts["pods"]:
-            yield f"{counts['pods']} pods that had ended, or were about to, are left out."
-        made = [f"{counts[kind]} {kind}s" for kind in API_VERSIONS if counts[kind]]
-        if made:
-            yield f"Owners that the file names but does not have were made: {', '.join(made)}."
+            yield f"{counts['pods']} pods that were finished or being deleted are left out."
+        added = [f"{counts[kind]} {kind}s" for kind in API_VERSIONS if counts[kind]]
+        if added:
+            yield f"Owners that the file names but does not have were added: {', '.join(added)}."
         for what, count in sorted(counts.items()):
             if what.startswith("owners of kind"):
                 kind = what.rpartition(" ")[2]
                 yield (
                     f"{count} pods or ReplicaSets belong to a {kind}, which is not simulated: "
-                    "nothing brings them back."
+                    "nothing replaces them."
                 )
             elif what.endswith("without pods"):
-                yield f"{count} {what} are left out: nothing tells what their pods would be like."
+                yield f"{count} {what} are left out: their pod template is not known."
         if self._by_kind["Job"]:
             yield "How long the pods of Jobs still run is not known; they end after some minutes."
 
 
 def has_template(owner: Json) -> bool:
-    """Whether it says what its pods are made from."""
+    """Whether it has a pod template with containers."""
     template = (owner.get("spec") or {}).get("template") or {}
     return bool((template.get("spec") or {}).get("containers"))
 
 
 def with_template(owner: Json, pods: list[Json]) -> Json:
-    """A workload whose pods are made as the one it made last."""
+    """A workload with a template that is derived from its newest pod."""
     pod = max(pods, key=lambda pod: (pod["metadata"]["creationTimestamp"], key_of(pod)))
-    labels = {key: value for key, value in labels_of(pod).items() if key not in OWN_LABELS}
+    labels = {
+        key: value for key, value in labels_of(pod).items() if key not in LABELS_BY_CONTROLLERS
+    }
     template: Json = {"metadata": {"labels": labels}, "spec": template_spec(pod)}
     annotations = pod["metadata"].get("annotations")
     if annotations:
         template["metadata"]["annotations"] = dict(annotations)
     spec = {**(owner.get("spec") or {}), "template": template}
     if owner["kind"] == "StatefulSet":
-        claims_of_its_own(owner, spec)
+        move_claims_out_of_template(owner, spec)
     return with_counts({**owner, "spec": spec}, len(pods))
 
 
 def with_counts(owner: Json, pods: int) -> Json:
-    """A workload that knows how many pods it wants and how it finds them."""
+    """A workload with its counts and selector, as far as they are missing."""
     kind, spec = owner["kind"], dict(owner.get("spec") or {})
     labels = spec["template"].get("metadata", {}).get("labels") or {}
     if kind == "Job":
@@ -247,38 +252,38 @@ def with_counts(owner: Json, pods: int) -> Json:
 
 
 def template_spec(pod: Json) -> Json:
-    """What a pod was made from, without what the scheduler and controllers have added."""
+    """The spec of a pod without what the scheduler and controllers have added."""
     spec: Json = copy.deepcopy(pod["spec"])
     for added in ("nodeName", "hostname", "subdomain", "ephemeralContainers"):
         spec.pop(added, None)
     owner = controller_of(pod)
     if owner is not None and owner["kind"] == "DaemonSet":
-        forget_own_node(spec)
+        remove_own_node(spec)
     if owner is not None and owner["kind"] == "Job":
         spec.setdefault("restartPolicy", "Never")
     return spec
 
 
-def forget_own_node(spec: Json) -> None:
-    """Take out the need for its own node that a DaemonSet gives each of its pods."""
+def remove_own_node(spec: Json) -> None:
+    """Remove the affinity to one node that the DaemonSet controller gives to each pod."""
     node_affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    needs = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    terms = needs.get("nodeSelectorTerms") or []
+    required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = required.get("nodeSelectorTerms") or []
     for term in terms:
-        fields = [each for each in term.get("matchFields") or () if each["key"] != NAME_FIELD]
-        term["matchFields"] = fields
+        fields = term.get("matchFields") or ()
+        term["matchFields"] = [field for field in fields if field["key"] != NAME_FIELD]
     if terms and not any(any(term.values()) for term in terms):
         del node_affinity["requiredDuringSchedulingIgnoredDuringExecution"]
 
 
-def claims_of_its_own(owner: Json, spec: Json) -> None:
-    """Move claims that a StatefulSet makes for each member from the template to where they belong.
+def move_claims_out_of_template(owner: Json, spec: Json) -> None:
+    """Turn the volumes of a StatefulSet's own claims into volumeClaimTemplates.
 
-    They are called `<template>-<set>-<ordinal>`.
+    Such claims are called `<template>-<set>-<ordinal>`.
     """
-    inside = spec["template"]["spec"]
+    pod_spec = spec["template"]["spec"]
     kept, claims = [], []
-    for volume in inside.get("volumes") or ():
+    for volume in pod_spec.get("volumes") or ():
         claim = (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
         base, _, ordinal = claim.rpartition("-")
         name = base.removesuffix(f"-{owner['metadata']['name']}")
@@ -287,14 +292,15 @@ def claims_of_its_own(owner: Json, spec: Json) -> None:
         else:
             kept.append(volume)
     if claims:
-        inside["volumes"] = kept
+        pod_spec["volumes"] = kept
         spec.setdefault("volumeClaimTemplates", claims)
 
 
-def deployment_of(deployment: Json, versions: list[Json]) -> Json:
-    """A Deployment whose newest version is the one with most pods."""
+def with_newest_template(deployment: Json, replica_sets: list[Json]) -> Json:
+    """A Deployment with the template of its ReplicaSet with most replicas."""
     newest = max(
-        versions, key=lambda each: (each["spec"].get("replicas") or 0, each["metadata"]["name"])
+        replica_sets,
+        key=lambda owned: (owned["spec"].get("replicas") or 0, owned["metadata"]["name"]),
     )
     spec = dict(deployment.get("spec") or {})
     template = copy.deepcopy(newest["spec"]["template"])
@@ -303,7 +309,7 @@ def deployment_of(deployment: Json, versions: list[Json]) -> Json:
         spec["template"] = template
     if not spec.get("selector"):
         spec["selector"] = {"matchLabels": dict(template["metadata"]["labels"])}
-    spec.setdefault("replicas", sum(each["spec"].get("replicas") or 0 for each in versions))
+    spec.setdefault("replicas", sum(owned["spec"].get("replicas") or 0 for owned in replica_sets))
     return {**deployment, "spec": spec}
 
 
@@ -311,38 +317,38 @@ def deployment_of(deployment: Json, versions: list[Json]) -> Json:
 
 
 def with_identity(value: Json) -> Json:
-    """An object that has a uid and an age, and the parts that all of its kind have."""
+    """An object with a uid, a creation time, a spec and a status."""
     metadata = {"creationTimestamp": LONG_AGO, **value["metadata"]}
     metadata["uid"] = metadata.get("uid") or uid_for(value["kind"], key_of(value))
-    empty: Json = {part: {} for part in PARTS if value["kind"] not in WITHOUT_PARTS}
+    empty: Json = {part: {} for part in PARTS if value["kind"] not in KINDS_WITHOUT_PARTS}
     return {**empty, **value, "metadata": metadata}
 
 
 def with_times(pod: Json) -> Json:
-    """A pod whose conditions say since when they hold."""
+    """A pod whose conditions have a transition time: by default, its creation."""
     since = {"lastTransitionTime": pod["metadata"]["creationTimestamp"]}
-    conditions = [{**since, **each} for each in pod["status"].get("conditions") or ()]
+    conditions = [{**since, **condition} for condition in pod["status"].get("conditions") or ()]
     return {**pod, "status": {**pod["status"], "conditions": conditions}}
 
 
 def with_metadata(value: Json, **more: object) -> Json:
-    """An object with some of its metadata new."""
+    """An object with some of its metadata replaced."""
     return {**value, "metadata": {**value["metadata"], **more}}
 
 
 def without_owner(value: Json) -> Json:
-    """An object whose owner nobody plays."""
+    """An object without owner: its kind is not simulated."""
     return with_metadata(value, ownerReferences=[])
 
 
 def uid_for(kind: str, key: str) -> str:
-    """The same for the same object, so that owners and owned agree."""
+    """A uid that follows from kind and key, so that references agree."""
     return str(UUID(int=Random(f"{kind}/{key}").getrandbits(128), version=4))
 
 
 def start_after(objects: Iterable[Json]) -> datetime:
-    """The midnight after all of these were made."""
-    times = [moment_of(each["metadata"]["creationTimestamp"]) for each in objects]
-    newest = max(times, default=moment_of(text_of(datetime(2025, 1, 1, tzinfo=UTC))))
+    """The midnight after the newest of these was created."""
+    times = [parse_time(value["metadata"]["creationTimestamp"]) for value in objects]
+    newest = max(times, default=parse_time(format_time(datetime(2025, 1, 1, tzinfo=UTC))))
     day = newest.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return day + timedelta(days=1)

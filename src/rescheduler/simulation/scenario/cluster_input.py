@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from rescheduler.files.cluster_file import FileObject, read_objects
+from rescheduler.model.kinds import SERVICE
 from rescheduler.simulation.cluster.json_objects import Json
-from rescheduler.simulation.cluster.scheduler.services import SERVICE
 from rescheduler.simulation.scenario.object_validation import simulation_problem
 
 

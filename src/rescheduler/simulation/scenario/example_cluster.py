@@ -1,37 +1,40 @@
 """The example cluster: 40 nodes and 600 pods, and what is wrong with it.
 
 It has grown as clusters do. A third of its nodes is crowded and a third nearly empty; one node is
-to be emptied for maintenance; many disruption budgets are tight, and some allow no disruption at
-all; a database keeps its volumes in zones; a few pods must stay where they are.
+labelled for maintenance; many disruption budgets are tight, and some allow no disruption at all; a
+database keeps its volumes in zones; a few pods must stay where they are.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
-from rescheduler.labels import MAINTENANCE
+from rescheduler.labels import (
+    HOSTNAME,
+    INSTANCE_TYPE,
+    MAINTENANCE,
+    NODE_COST,
+    POD_TEMPLATE_HASH,
+    STATEFUL_SET_POD_NAME,
+    ZONE,
+)
 from rescheduler.planning.strategies import requested_strategies
 from rescheduler.settings import Policy, Seconds
-from rescheduler.simulation.cluster.json_objects import reference_to
-from rescheduler.simulation.scenario.cluster_completion import uid_for
-from rescheduler.simulation.scenario.object_builders import HOSTNAME, namespace_body
-
-JsonObject = dict[str, Any]
+from rescheduler.simulation.cluster.json_objects import Json
+from rescheduler.simulation.scenario import running_objects as running
+from rescheduler.simulation.scenario.object_builders import namespace_body, pod_spec
 
 NODES, PODS = 40, 600
-ZONE = "topology.kubernetes.io/zone"
 ZONES = ("zone-a", "zone-b", "zone-c")
-MAINTAINED = "node-07"
-CREATED = "2025-01-01T00:00:00Z"
-GIB = 1024**3
-# Of CPU and memory: what the fullest nodes may reach, so that the rest of the day has room.
+NODE_UNDER_MAINTENANCE = "node-07"
+MIB, GIB = 1024**2, 1024**3
+# The utilisation that nodes are filled to: crowded ones leave little room for the rest of the day.
 CROWDED, USUAL, QUIET = 0.92, 0.45, 0.12
 
 
 @dataclass(frozen=True)
-class Machine:
-    """A sort of node, and what it costs in an hour."""
+class MachineType:
+    """An instance type, and its price per hour."""
 
     instance_type: str
     cpu_millis: int
@@ -39,51 +42,49 @@ class Machine:
     price: float
 
 
-MACHINES = (
-    Machine("general-8", 8_000, 32 * GIB, 0.40),
-    Machine("general-16", 16_000, 64 * GIB, 0.76),
+MACHINE_TYPES = (
+    MachineType("general-8", 8_000, 32 * GIB, 0.40),
+    MachineType("general-16", 16_000, 64 * GIB, 0.76),
 )
 
 
 @dataclass
-class Node:
-    """A node while it is being filled."""
+class NodeBeingFilled:
+    """A node and the requests that are placed on it so far."""
 
     name: str
-    machine: Machine
+    machine: MachineType
     zone: str
-    wanted: float
-    """How full it is to be."""
+    target: float
+    """The utilisation that it is filled to."""
     cpu_millis: int = 0
     memory_bytes: int = 0
-    pods: int = 0
 
-    def with_more(self, cpu_millis: int, memory_bytes: int) -> float:
-        """How full it would be with one more pod."""
+    def utilisation_with(self, cpu_millis: int, memory_bytes: int) -> float:
+        """The higher utilisation, of CPU or memory, with one more pod."""
         return max(
             (self.cpu_millis + cpu_millis) / self.machine.cpu_millis,
             (self.memory_bytes + memory_bytes) / self.machine.memory_bytes,
         )
 
-    def take(self, cpu_millis: int, memory_bytes: int) -> None:
-        """Give a pod its room."""
+    def add(self, cpu_millis: int, memory_bytes: int) -> None:
+        """Place a pod."""
         self.cpu_millis += cpu_millis
         self.memory_bytes += memory_bytes
-        self.pods += 1
 
 
 @dataclass(frozen=True)
 class App:
-    """A Deployment: its pods are alike."""
+    """A Deployment with its budget."""
 
     key: str
     replicas: int
     cpu_millis: int
     memory_mib: int
     protection: str = "some"
-    """`all` is a budget that allows no disruption, `some` one at a time, empty none at all."""
-    spec: JsonObject = field(default_factory=dict)
-    """More of its pods' spec."""
+    """`all` is a budget that allows no disruption, `some` one at a time, empty is no budget."""
+    spec: Json = field(default_factory=dict)
+    """More fields of its pods' spec."""
 
     @property
     def name(self) -> str:
@@ -92,16 +93,26 @@ class App:
 
     @property
     def namespace(self) -> str:
-        """The namespace."""
+        """Without the name."""
         return self.key.partition("/")[0]
 
+    @property
+    def pod_spec(self) -> Json:
+        """The spec of its pods."""
+        return spec_of(self.cpu_millis, self.memory_mib, self.spec)
 
-def spread_over_zones(app: str, skew: int) -> JsonObject:
-    """A spec that keeps replicas of an app spread over zones."""
+
+def spec_of(cpu_millis: int, memory_mib: int, more: Json | None = None) -> Json:
+    """A pod's spec with these requests, and more fields."""
+    return pod_spec({"cpu": f"{cpu_millis}m", "memory": f"{memory_mib}Mi"}, more)
+
+
+def spread_over_zones(app: str, max_skew: int) -> Json:
+    """A constraint that keeps the replicas of an app spread over zones."""
     return {
         "topologySpreadConstraints": [
             {
-                "maxSkew": skew,
+                "maxSkew": max_skew,
                 "topologyKey": ZONE,
                 "whenUnsatisfiable": "DoNotSchedule",
                 "labelSelector": {"matchLabels": {"app": app}},
@@ -110,7 +121,7 @@ def spread_over_zones(app: str, skew: int) -> JsonObject:
     }
 
 
-SCRATCH: JsonObject = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+SCRATCH: Json = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
 
 APPS = (
     App("shop/web", 40, 500, 1024, "some", spread_over_zones("web", 8)),
@@ -141,30 +152,21 @@ APPS = (
     App("labs/notebooks", 14, 600, 2560, ""),
     App("labs/features", 16, 300, 1024, ""),
 )
-# The status of every pod: what is in a cluster in memory is never changed, so it can be shared.
-RUNNING: JsonObject = {
-    "phase": "Running",
-    "startTime": CREATED,
-    "conditions": [
-        {"type": kind, "status": "True", "lastTransitionTime": CREATED}
-        for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
-    ],
-}
-DATABASE, MEMBERS, DATABASE_CPU, DATABASE_GIB = "data/orders-db", 3, 1500, 8
+DATABASE, MEMBERS, DATABASE_CPU, DATABASE_MIB = "data/orders-db", 3, 1500, 8192
 AGENT, AGENT_CPU, AGENT_MIB = "kube-system/node-agent", 100, 128
-# One pod that nobody would bring back.
-BARE = "labs/console"
+# A pod without a controller.
+BARE_POD = "labs/console"
 
 
-def generated_cluster(seed: int = 0) -> list[JsonObject]:
-    """The objects of the example cluster; the seed decides which pods are where."""
-    return list(_Builder(seed).objects())
+def example_cluster(seed: int = 0) -> list[Json]:
+    """The objects of the example cluster; the seed decides on which nodes its pods are."""
+    return list(_ClusterBuilder(seed).objects())
 
 
 def example_policy() -> Policy:
-    """What the example cluster calls for: the defaults, and its maintained node emptied.
+    """The policy for the example cluster: the defaults, and its node under maintenance is drained.
 
-    A day has many rounds, so there are fewer of them than by default, and each is quicker.
+    A simulated day has many rounds, so there are fewer than by default, and each is quicker.
     """
     return Policy(
         rescheduling_interval_seconds=Seconds(300),
@@ -173,59 +175,51 @@ def example_policy() -> Policy:
     )
 
 
-class _Builder:
-    """Makes the objects, and finds room for pods."""
-
+class _ClusterBuilder:
     def __init__(self, seed: int) -> None:
         self._random = Random(f"{seed}/cluster")
-        wanted = (CROWDED, QUIET, USUAL)
+        targets = (CROWDED, QUIET, USUAL)
         self._nodes = [
-            Node(
+            NodeBeingFilled(
                 f"node-{number:02}",
-                MACHINES[number % 4 == 0],
+                MACHINE_TYPES[number % 4 == 0],
                 ZONES[number % len(ZONES)],
-                wanted[number // len(ZONES) % len(wanted)],
+                targets[number // len(ZONES) % len(targets)],
             )
             for number in range(1, NODES + 1)
         ]
 
-    def objects(self) -> Iterator[JsonObject]:
-        """Owners before what they own."""
+    def objects(self) -> Iterator[Json]:
+        """Owners come before the objects that they own."""
         namespaces = {app.namespace for app in APPS} | {"data", "kube-system"}
         yield from map(namespace_body, sorted(namespaces))
         yield from map(self._node, self._nodes)
         yield from self._agents()
         yield from self._database()
-        yield pod(BARE, self._place(500, GIB), pod_spec(500, 1024), {"app": "console"})
+        bare_labels = {"app": "console"}
+        yield running.pod(BARE_POD, self._place(500, GIB), spec_of(500, 1024), bare_labels)
         apps = list(APPS)
-        filled = len(self._nodes) + MEMBERS + 1 + sum(app.replicas for app in apps)
-        assert filled == PODS, f"{filled} pods"
+        pods = len(self._nodes) + MEMBERS + 1 + sum(app.replicas for app in apps)
+        assert pods == PODS, f"{pods} pods"
         self._random.shuffle(apps)
         for app in apps:
             yield from self._app(app)
 
-    def _node(self, node: Node) -> JsonObject:
+    def _node(self, node: NodeBeingFilled) -> Json:
         machine = node.machine
         amounts = {
             "cpu": f"{machine.cpu_millis}m",
             "memory": f"{machine.memory_bytes // GIB}Gi",
             "pods": "110",
         }
-        labels = {
-            HOSTNAME: node.name,
-            ZONE: node.zone,
-            "node.kubernetes.io/instance-type": machine.instance_type,
-        }
-        if node.name == MAINTAINED:
+        labels = {HOSTNAME: node.name, ZONE: node.zone, INSTANCE_TYPE: machine.instance_type}
+        if node.name == NODE_UNDER_MAINTENANCE:
             labels[MAINTENANCE] = "true"
-        metadata = {
-            **_metadata("Node", node.name, labels),
-            "annotations": {"rescheduler.dev/node-cost": f"{machine.price}"},
-        }
+        metadata = running.metadata("Node", node.name, labels)
         return {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": metadata,
+            "metadata": {**metadata, "annotations": {NODE_COST: f"{machine.price}"}},
             "spec": {},
             "status": {
                 "capacity": amounts,
@@ -234,221 +228,68 @@ class _Builder:
             },
         }
 
-    # ------------------------------------------------------------ where pods are
-
     def _place(self, cpu_millis: int, memory_bytes: int, zone: str = "") -> str:
-        """The node with the most room below what it is to reach; some are preferred by chance."""
-        able = [
+        """The name of the node, of six random ones, that is furthest from its target."""
+        candidates = [
             node
             for node in self._nodes
-            if zone in ("", node.zone) and not (zone and node.name == MAINTAINED)
+            if zone in ("", node.zone) and not (zone and node.name == NODE_UNDER_MAINTENANCE)
         ]
-        tried = self._random.sample(able, min(6, len(able)))
-        node = min(tried, key=lambda node: node.with_more(cpu_millis, memory_bytes) / node.wanted)
-        if node.with_more(cpu_millis, memory_bytes) > 1:
-            node = min(able, key=lambda node: node.with_more(cpu_millis, memory_bytes))
-        node.take(cpu_millis, memory_bytes)
+        sampled = self._random.sample(candidates, min(6, len(candidates)))
+        node = min(
+            sampled, key=lambda node: node.utilisation_with(cpu_millis, memory_bytes) / node.target
+        )
+        if node.utilisation_with(cpu_millis, memory_bytes) > 1:
+            node = min(candidates, key=lambda node: node.utilisation_with(cpu_millis, memory_bytes))
+        node.add(cpu_millis, memory_bytes)
         return node.name
 
-    # ------------------------------------------------------------ workloads
-
-    def _app(self, app: App) -> Iterator[JsonObject]:
-        labels, hashed = {"app": app.name}, f"{self._random.getrandbits(36):09x}"
-        spec = pod_spec(app.cpu_millis, app.memory_mib, app.spec)
-        made = deployment(app, labels, spec)
-        owned = replica_set(app, made, labels, hashed)
-        yield made
-        yield owned
-        names = self._random.sample(range(16**5), app.replicas)
-        for name in names:
-            node = self._place(app.cpu_millis, app.memory_mib * 1024**2)
-            key = f"{app.namespace}/{owned['metadata']['name']}-{name:05x}"
-            yield pod(key, node, spec, {**labels, "pod-template-hash": hashed}, owned)
+    def _app(self, app: App) -> Iterator[Json]:
+        labels, template_hash = {"app": app.name}, f"{self._random.getrandbits(36):09x}"
+        spec = app.pod_spec
+        deployment = running.deployment(app.key, labels, spec, app.replicas)
+        replica_set = running.replica_set(deployment, template_hash)
+        yield deployment
+        yield replica_set
+        pod_labels = {**labels, POD_TEMPLATE_HASH: template_hash}
+        for suffix in self._random.sample(range(16**5), app.replicas):
+            node = self._place(app.cpu_millis, app.memory_mib * MIB)
+            key = f"{app.namespace}/{replica_set['metadata']['name']}-{suffix:05x}"
+            yield running.pod(key, node, spec, dict(pod_labels), replica_set)
         if app.protection:
-            yield budget(app.key, labels, app.replicas, allows=int(app.protection == "some"))
+            allowed = int(app.protection == "some")
+            yield running.budget(app.key, labels, app.replicas, disruptions_allowed=allowed)
 
-    def _agents(self) -> Iterator[JsonObject]:
+    def _agents(self) -> Iterator[Json]:
         labels = {"app": "node-agent"}
-        spec = pod_spec(AGENT_CPU, AGENT_MIB, {"tolerations": [{"operator": "Exists"}]})
-        made = workload("DaemonSet", AGENT, labels, spec)
-        yield made
+        spec = spec_of(AGENT_CPU, AGENT_MIB, {"tolerations": [{"operator": "Exists"}]})
+        daemon_set = running.workload("DaemonSet", AGENT, labels, spec)
+        yield daemon_set
         for node in self._nodes:
-            node.take(AGENT_CPU, AGENT_MIB * 1024**2)
-            yield pod(f"{AGENT}-{node.name[-2:]}", node.name, spec, labels, made)
+            node.add(AGENT_CPU, AGENT_MIB * MIB)
+            yield running.pod(f"{AGENT}-{node.name[-2:]}", node.name, spec, labels, daemon_set)
 
-    def _database(self) -> Iterator[JsonObject]:
+    def _database(self) -> Iterator[Json]:
         """A member in each zone, with a volume that cannot leave it."""
         namespace, _, name = DATABASE.partition("/")
         labels = {"app": name}
-        spec = pod_spec(DATABASE_CPU, DATABASE_GIB * 1024)
-        made = workload("StatefulSet", DATABASE, labels, spec, replicas=MEMBERS)
-        made["spec"] |= {
+        spec = spec_of(DATABASE_CPU, DATABASE_MIB)
+        stateful_set = running.workload("StatefulSet", DATABASE, labels, spec, replicas=MEMBERS)
+        stateful_set["spec"] |= {
             "serviceName": name,
             "podManagementPolicy": "OrderedReady",
-            "volumeClaimTemplates": [claim("data", namespace, "")],
+            "volumeClaimTemplates": [running.claim_template("data", namespace)],
         }
-        yield storage_class()
-        yield made
+        yield running.storage_class()
+        yield stateful_set
         for number in range(MEMBERS):
             zone = ZONES[number]
-            key = f"{namespace}/{name}-{number}"
-            claim_name = f"data-{name}-{number}"
-            yield volume(f"volume-{number}", namespace, claim_name, zone)
-            yield claim(claim_name, namespace, f"volume-{number}")
-            node = self._place(DATABASE_CPU, DATABASE_GIB * GIB, zone)
-            source = {"persistentVolumeClaim": {"claimName": claim_name}}
-            volumes = {"volumes": [{"name": "data", **source}]}
-            ordinal = {"statefulset.kubernetes.io/pod-name": f"{name}-{number}"}
-            yield pod(key, node, {**spec, **volumes}, {**labels, **ordinal}, made)
-        yield budget(DATABASE, labels, MEMBERS, allows=0)
-
-
-# ------------------------------------------------------------ objects
-
-
-def pod_spec(cpu_millis: int, memory_mib: int, more: JsonObject | None = None) -> JsonObject:
-    """One container that asks for so much."""
-    requests = {"cpu": f"{cpu_millis}m", "memory": f"{memory_mib}Mi"}
-    return {
-        "containers": [{"name": "app", "image": "app", "resources": {"requests": requests}}],
-        **(more or {}),
-    }
-
-
-def workload(
-    kind: str, key: str, labels: dict[str, str], spec: JsonObject, replicas: int | None = None
-) -> JsonObject:
-    """What all workloads have; one with replicas has them all."""
-    made: JsonObject = {
-        "apiVersion": "apps/v1",
-        "kind": kind,
-        "metadata": {**_metadata(kind, key, labels), "generation": 1},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-        },
-    }
-    if replicas is not None:
-        made["spec"]["replicas"] = replicas
-        counts = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas")
-        made["status"] = {**dict.fromkeys(counts, replicas), "observedGeneration": 1}
-    return made
-
-
-def deployment(app: App, labels: dict[str, str], spec: JsonObject) -> JsonObject:
-    """A Deployment whose rollout is long done."""
-    made = workload("Deployment", app.key, labels, spec, app.replicas)
-    rolling = {"maxSurge": "25%", "maxUnavailable": "25%"}
-    made["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
-    made["metadata"]["annotations"] = {"deployment.kubernetes.io/revision": "1"}
-    return made
-
-
-def replica_set(app: App, owner: JsonObject, labels: dict[str, str], hashed: str) -> JsonObject:
-    """The one ReplicaSet of a Deployment."""
-    own = {**labels, "pod-template-hash": hashed}
-    spec = owner["spec"]["template"]["spec"]
-    made = workload("ReplicaSet", f"{app.key}-{hashed}", own, spec, app.replicas)
-    made["metadata"]["ownerReferences"] = [reference_to(owner)]
-    made["metadata"]["annotations"] = dict(owner["metadata"]["annotations"])
-    return made
-
-
-def pod(
-    key: str,
-    node: str,
-    spec: JsonObject,
-    labels: dict[str, str],
-    owner: JsonObject | None = None,
-) -> JsonObject:
-    """A pod that has been running for long."""
-    metadata = _metadata("Pod", key, labels)
-    if owner is not None:
-        metadata["ownerReferences"] = [reference_to(owner)]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {**spec, "nodeName": node},
-        "status": RUNNING,
-    }
-
-
-def budget(key: str, labels: dict[str, str], replicas: int, allows: int) -> JsonObject:
-    """A disruption budget for so many pods, of which so many may be missing."""
-    # Of a share, or of what may be missing: a number that must be there would be too many at night.
-    rule = {"maxUnavailable": allows} if allows else {"minAvailable": "100%"}
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {**_metadata("PodDisruptionBudget", key, labels), "generation": 1},
-        "spec": {"selector": {"matchLabels": labels}, **rule},
-        "status": {
-            "disruptionsAllowed": allows,
-            "currentHealthy": replicas,
-            "desiredHealthy": replicas - allows,
-            "expectedPods": replicas,
-            "observedGeneration": 1,
-        },
-    }
-
-
-def storage_class() -> JsonObject:
-    """Disks that belong to a zone."""
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": _metadata("StorageClass", "disks", {}),
-        "provisioner": "disks.example",
-        "volumeBindingMode": "WaitForFirstConsumer",
-    }
-
-
-def volume(name: str, namespace: str, claim_name: str, zone: str) -> JsonObject:
-    """A disk in a zone, bound to its claim."""
-    here = {"key": ZONE, "operator": "In", "values": [zone]}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": _metadata("PersistentVolume", name, {}),
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "capacity": {"storage": "100Gi"},
-            "storageClassName": "disks",
-            "claimRef": {"namespace": namespace, "name": claim_name},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
-            "csi": {"driver": "disks.example", "volumeHandle": name},
-        },
-        "status": {"phase": "Bound"},
-    }
-
-
-def claim(name: str, namespace: str, volume_name: str) -> JsonObject:
-    """A claim for a disk, bound to a volume if there is one."""
-    spec: JsonObject = {
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": "disks",
-        "resources": {"requests": {"storage": "100Gi"}},
-    }
-    made: JsonObject = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "namespace": namespace, "labels": {}},
-        "spec": spec,
-    }
-    if volume_name:
-        made["metadata"] = _metadata("PersistentVolumeClaim", f"{namespace}/{name}", {})
-        spec["volumeName"] = volume_name
-        made["status"] = {"phase": "Bound"}
-    return made
-
-
-def _metadata(kind: str, key: str, labels: dict[str, str]) -> JsonObject:
-    namespace, _, name = key.rpartition("/")
-    return {
-        "name": name,
-        **({"namespace": namespace} if namespace else {}),
-        "uid": uid_for(kind, key),
-        "labels": dict(labels),
-        "creationTimestamp": CREATED,
-    }
+            claim = f"data-{name}-{number}"
+            yield running.volume(f"volume-{number}", namespace, claim, zone)
+            yield running.bound_claim(claim, namespace, f"volume-{number}")
+            node = self._place(DATABASE_CPU, DATABASE_MIB * MIB, zone)
+            volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+            own_labels = {**labels, STATEFUL_SET_POD_NAME: f"{name}-{number}"}
+            key, member_spec = f"{DATABASE}-{number}", {**spec, "volumes": volumes}
+            yield running.pod(key, node, member_spec, own_labels, stateful_set)
+        yield running.budget(DATABASE, labels, MEMBERS, disruptions_allowed=0)

@@ -1,28 +1,27 @@
-"""The objects that a workload makes, as they are asked for."""
+"""Bodies of the objects that scenarios create."""
 
 import copy
 from collections.abc import Mapping
 
-from rescheduler.labels import RUNS_FOR_SECONDS
+from rescheduler.labels import HOSTNAME, NAMESPACE_NAME, RUNS_FOR_SECONDS
 from rescheduler.model.quantities import Quantity
-from rescheduler.simulation.scenario.timed_changes import JsonObject
+from rescheduler.simulation.cluster.json_objects import Json
 from rescheduler.simulation.scenario.workload_fields import NewNodes
 
-HOSTNAME = "kubernetes.io/hostname"
-PODS_OF_A_NODE = "110"
-KEEP_JOBS_SECONDS = 600
+DEFAULT_MAX_PODS = "110"
+JOB_TTL_SECONDS = 600
 
-Amounts = Mapping[str, Quantity]
+Quantities = Mapping[str, Quantity]
 
 
-def namespace_body(name: str) -> JsonObject:
-    """A namespace."""
-    labels = {"kubernetes.io/metadata.name": name}
+def namespace_body(name: str) -> Json:
+    """With the label that the API server writes on every namespace."""
+    labels = {NAMESPACE_NAME: name}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
-def deployment_body(key: str, replicas: int, requests: Amounts) -> JsonObject:
-    """A Deployment as most are."""
+def deployment_body(key: str, replicas: int, requests: Quantities) -> Json:
+    """A Deployment with the default rollout strategy and one container."""
     namespace, _, name = key.partition("/")
     labels = {"app": name}
     return {
@@ -41,9 +40,10 @@ def deployment_body(key: str, replicas: int, requests: Amounts) -> JsonObject:
     }
 
 
-def job_body(key: str, number: int, pods: int, seconds: float, requests: Amounts) -> JsonObject:
-    """One run of a job, whose pods end by themselves after some time."""
+def job_body(key: str, number: int, pods: int, seconds: float, requests: Quantities) -> Json:
+    """One run of a batch job, whose pods succeed after some time."""
     namespace, _, name = key.partition("/")
+    run_time = {RUNS_FOR_SECONDS: f"{seconds:.0f}"}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -51,26 +51,26 @@ def job_body(key: str, number: int, pods: int, seconds: float, requests: Amounts
         "spec": {
             "parallelism": pods,
             "completions": pods,
-            "ttlSecondsAfterFinished": KEEP_JOBS_SECONDS,
+            "ttlSecondsAfterFinished": JOB_TTL_SECONDS,
             "template": {
-                "metadata": {"labels": {"app": name}, "annotations": runs_for(seconds)},
+                "metadata": {"labels": {"app": name}, "annotations": run_time},
                 "spec": {**pod_spec(requests), "restartPolicy": "Never"},
             },
         },
     }
 
 
-def node_body(name: str, like: JsonObject | None, nodes: NewNodes) -> JsonObject:
-    """A node that has just come, and is well."""
+def node_body(name: str, like: Json | None, nodes: NewNodes) -> Json:
+    """A Ready node: a copy of `like`, with what `nodes` says instead or in addition."""
     metadata = like["metadata"] if like is not None else {}
     status = like["status"] if like is not None else {}
-    allocatable = {"pods": PODS_OF_A_NODE, **status.get("allocatable", {}), **nodes.allocatable}
+    allocatable = {"pods": DEFAULT_MAX_PODS, **status.get("allocatable", {}), **nodes.allocatable}
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
             "name": name,
-            "labels": {**copied_labels(metadata), HOSTNAME: name, **nodes.labels},
+            "labels": {**_copied_labels(metadata), HOSTNAME: name, **nodes.labels},
             "annotations": dict(metadata.get("annotations") or {}),
         },
         "spec": {},
@@ -82,27 +82,22 @@ def node_body(name: str, like: JsonObject | None, nodes: NewNodes) -> JsonObject
     }
 
 
-def copied_labels(metadata: JsonObject) -> dict[str, str]:
-    """The labels that a copy of a node has as well."""
+def _copied_labels(metadata: Json) -> dict[str, str]:
+    """All labels but those for maintenance: a copy of a node is not under maintenance."""
     labels: dict[str, str] = metadata.get("labels") or {}
     return {key: value for key, value in labels.items() if "maintenance" not in key}
 
 
-def pod_spec(requests: Amounts) -> JsonObject:
-    """One container that asks for so much."""
+def pod_spec(requests: Quantities, more: Json | None = None) -> Json:
+    """One container with these requests, and more fields of the spec."""
     container = {"name": "app", "image": "app", "resources": {"requests": dict(requests)}}
-    return {"containers": [container]}
+    return {"containers": [container], **(more or {})}
 
 
-def asking_for(requests: Amounts, containers: list[JsonObject]) -> list[JsonObject]:
-    """The same containers, but the first of them asks for all of it."""
+def with_requests(requests: Quantities, containers: list[Json]) -> list[Json]:
+    """Copies of the containers; the first has all requests, the others none."""
     changed = copy.deepcopy(containers)
     for container in changed:
         container.setdefault("resources", {})["requests"] = {}
     changed[0]["resources"]["requests"] = dict(requests)
     return changed
-
-
-def runs_for(seconds: float) -> dict[str, str]:
-    """What tells the cluster in memory that a pod ends by itself."""
-    return {RUNS_FOR_SECONDS: f"{seconds:.0f}"}

@@ -1,9 +1,9 @@
 # mypy: disable-error-code="misc"
 # (mypy does not see that structs inherit being frozen)
-"""What has to be right about an object before it can live, beyond what plans need to know.
+"""Checks the fields that controllers read, which reading a cluster for planning does not check.
 
-A plan reads little of a workload; its controller reads what its pods are made from, how rollouts
-go, and how many there are to be. The API server would have refused what is refused here.
+Planning reads little of a workload; its controller reads the pod template, how rollouts go, and
+counts. The API server would have refused what is refused here.
 """
 
 import re
@@ -16,155 +16,157 @@ from msgspec import Meta
 from rescheduler.files.conversion import converted
 from rescheduler.files.invalid_value import BadValue, InvalidValue
 from rescheduler.files.object_checks import problem_with
-from rescheduler.model.objects import Pod
-from rescheduler.model.objects.parts import Labels, LabelSelector, Part
+from rescheduler.model.objects import (
+    BudgetSpec,
+    DeploymentStrategy,
+    Labels,
+    LabelSelector,
+    Part,
+    Pod,
+    RollingUpdate,
+    Service,
+    WorkloadSpec,
+)
 from rescheduler.model.selectors import matches
 from rescheduler.simulation.cluster.json_objects import Json
-from rescheduler.simulation.cluster.scheduler.services import Service
 
-# A workload of more pods than these is a slip of the finger.
-MOST_PODS = 200_000
+# A workload with more pods than these is a typing error.
+MAX_PODS = 200_000
+# Later years leave no room for the simulated time after them.
 LAST_YEAR = 9000
-EXPECTED_SHARE = "expected a whole number or a percentage such as '25%'"
+EXPECTED_COUNT_OR_PERCENTAGE = "expected a whole number or a percentage such as '25%'"
 
 PERCENTAGE = re.compile(r"\d{1,3}%", re.ASCII)
 
-PodCount = Annotated[int, Meta(ge=0, le=MOST_PODS)]
-Number = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Share = Annotated[int, Meta(ge=0)] | str
+PodCount = Annotated[int, Meta(ge=0, le=MAX_PODS)]
+NonNegative = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
-class Metadata(Part):
-    """What every object has, and everything may ask for."""
+class CheckedMetadata(Part):
+    """Metadata of any object. The model reads single annotations; here all must be text."""
 
     labels: Labels = {}
     annotations: Labels = {}
     creation_timestamp: str = ""
 
 
-class Template(Part):
-    """What pods are made from; its spec is checked as a pod's."""
+class UncheckedTemplate(Part):
+    """A pod template; its spec is checked as that of a pod, in a second step."""
 
-    metadata: Metadata = Metadata()
+    metadata: CheckedMetadata = CheckedMetadata()
     spec: dict[str, Any] = {}
 
 
-class RollingUpdate(Part):
-    """How far a rollout may go over and under the desired count."""
+class PartitionedUpdate(RollingUpdate):
+    """A rolling update of a StatefulSet may stop at a partition."""
 
-    max_surge: Share | None = None
-    max_unavailable: Share | None = None
-    partition: Number = 0
+    partition: NonNegative = 0
 
 
-class Strategy(Part):
-    """How a workload replaces its pods."""
+class UpdateStrategy(DeploymentStrategy):
+    """How StatefulSets and DaemonSets replace their pods."""
 
-    type: str = ""
-    rolling_update: RollingUpdate = RollingUpdate()
+    rolling_update: PartitionedUpdate | None = None
 
 
-class Claim(Part):
-    """What a StatefulSet makes volumes from."""
+class ClaimTemplate(Part):
+    """What a StatefulSet creates claims from."""
 
     metadata: dict[str, Any]
     spec: dict[str, Any] = {}
 
 
-class WorkloadSpec(Part):
-    """What controllers read of any workload."""
+class ControllerSpec(WorkloadSpec):
+    """What controllers read of the spec of any workload, beyond what planning reads."""
 
     replicas: PodCount = 1
     parallelism: PodCount = 1
     completions: PodCount = 1
-    template: Template | None = None
-    strategy: Strategy = Strategy()
-    update_strategy: Strategy = Strategy()
-    min_ready_seconds: Number = 0
-    revision_history_limit: Number = 0
-    ttl_seconds_after_finished: Number = 0
+    template: UncheckedTemplate | None = None
+    update_strategy: UpdateStrategy = UpdateStrategy()
+    min_ready_seconds: NonNegative = 0
+    revision_history_limit: NonNegative = 0
+    ttl_seconds_after_finished: NonNegative = 0
     suspend: bool = False
     pod_management_policy: str = ""
-    volume_claim_templates: tuple[Claim, ...] = ()
+    volume_claim_templates: tuple[ClaimTemplate, ...] = ()
 
 
-class BudgetSpec(Part):
-    """What must stay up, or may be down."""
+class CheckedObject(Part):
+    """An object of which only the metadata is checked."""
 
-    min_available: Share | None = None
-    max_unavailable: Share | None = None
-
-
-class Anything(Part):
-    """An object of which nothing more is to be known."""
-
-    metadata: Metadata
+    metadata: CheckedMetadata
 
 
-class Workload(Part):
+class CheckedWorkload(Part):
     """A workload of any kind."""
 
-    metadata: Metadata
-    spec: WorkloadSpec = WorkloadSpec()
+    metadata: CheckedMetadata
+    spec: ControllerSpec = ControllerSpec()
 
 
-class Budget(Part):
-    """A disruption budget."""
+class CheckedBudget(Part):
+    """A PodDisruptionBudget."""
 
-    metadata: Metadata
+    metadata: CheckedMetadata
     spec: BudgetSpec = BudgetSpec()
 
 
 WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job")
 TYPES: dict[str, Any] = {
-    **dict.fromkeys(WORKLOADS, Workload),
-    "PodDisruptionBudget": Budget,
+    **dict.fromkeys(WORKLOADS, CheckedWorkload),
+    "PodDisruptionBudget": CheckedBudget,
     "Service": Service,
 }
 
 
 def simulation_problem(value: Json) -> InvalidValue | None:
-    """The first thing for which an object could not live, if there is one."""
+    """The first reason for which an object cannot be simulated, if there is one."""
     kind = value["kind"]
     try:
-        read = converted(value, TYPES.get(kind, Anything))
+        checked = converted(value, TYPES.get(kind, CheckedObject))
     except BadValue as error:
         return error.problem
-    return next(_problems(value, kind, read), None)
+    return next(_problems(value, kind, checked), None)
 
 
-def _problems(value: Json, kind: str, read: Any) -> Iterator[InvalidValue]:
+def _problems(value: Json, kind: str, checked: Any) -> Iterator[InvalidValue]:
     created = value["metadata"].get("creationTimestamp") or ""
     if created[:4] >= str(LAST_YEAR):
         yield InvalidValue(
             "metadata.creationTimestamp", f"expected a year before {LAST_YEAR}", created
         )
-    if isinstance(read, Budget):
-        yield from _shares(
-            "spec", minAvailable=read.spec.min_available, maxUnavailable=read.spec.max_unavailable
+    if isinstance(checked, CheckedBudget):
+        budget = checked.spec
+        yield from _share_problems(
+            "spec", minAvailable=budget.min_available, maxUnavailable=budget.max_unavailable
         )
-    if isinstance(read, Workload):
+    if isinstance(checked, CheckedWorkload):
         for name, strategy in (
-            ("strategy", read.spec.strategy),
-            ("updateStrategy", read.spec.update_strategy),
+            ("strategy", checked.spec.strategy),
+            ("updateStrategy", checked.spec.update_strategy),
         ):
-            rolling = strategy.rolling_update
-            yield from _shares(
+            rolling = strategy.rolling_update or RollingUpdate()
+            yield from _share_problems(
                 f"spec.{name}.rollingUpdate",
                 maxSurge=rolling.max_surge,
                 maxUnavailable=rolling.max_unavailable,
             )
-        if read.spec.template is not None:
-            yield from _template_problems(value, kind, read.spec.template)
+        if checked.spec.template is not None:
+            yield from _template_problems(value, kind, checked.spec.template)
 
 
-def _shares(path: str, **given: int | str | None) -> Iterator[InvalidValue]:
-    for name, share in given.items():
-        if isinstance(share, str) and PERCENTAGE.fullmatch(share) is None:
-            yield InvalidValue(f"{path}.{name}", EXPECTED_SHARE, share)
+def _share_problems(path: str, **shares: int | str | None) -> Iterator[InvalidValue]:
+    for name, share in shares.items():
+        is_count = isinstance(share, int) and share >= 0
+        is_percentage = isinstance(share, str) and PERCENTAGE.fullmatch(share) is not None
+        if share is not None and not is_count and not is_percentage:
+            yield InvalidValue(f"{path}.{name}", EXPECTED_COUNT_OR_PERCENTAGE, share)
 
 
-def _template_problems(value: Json, kind: str, template: Template) -> Iterator[InvalidValue]:
+def _template_problems(
+    value: Json, kind: str, template: UncheckedTemplate
+) -> Iterator[InvalidValue]:
     labels = template.metadata.labels
     pod = {"metadata": {"name": "pod", "labels": labels}, "spec": template.spec}
     try:

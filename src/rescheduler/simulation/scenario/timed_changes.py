@@ -1,32 +1,31 @@
-"""Timed changes: what a workload comes down to."""
+"""Timed changes to a cluster: what a workload file is turned into before the run starts."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from rescheduler.model.kinds import Kind
-
-JsonObject = dict[str, Any]
+from rescheduler.simulation.cluster.json_objects import Json
 
 
 @dataclass(frozen=True)
 class CreateObject:
-    """A new object."""
+    """Creates an object."""
 
-    body: JsonObject
+    body: Json
 
 
 @dataclass(frozen=True)
 class PatchObject:
-    """A merge patch of an object, named by `namespace/name` or by name."""
+    """Applies a merge patch to an object, named by `namespace/name` or by name."""
 
     kind: Kind[Any]
     key: str
-    body: JsonObject
+    body: Json
 
 
 @dataclass(frozen=True)
 class DeleteObject:
-    """The end of an object."""
+    """Deletes an object, named by `namespace/name` or by name."""
 
     kind: Kind[Any]
     key: str
@@ -34,31 +33,31 @@ class DeleteObject:
 
 @dataclass(frozen=True)
 class FailNode:
-    """A node stops answering."""
+    """A node stops reporting: its Ready condition becomes Unknown."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class RestoreNode:
-    """A node that had failed answers again."""
+    """A failed node reports again."""
 
     name: str
 
 
-What = CreateObject | PatchObject | DeleteObject | FailNode | RestoreNode
+ScenarioAction = CreateObject | PatchObject | DeleteObject | FailNode | RestoreNode
 
 
 @dataclass(frozen=True)
 class TimedChange:
-    """One thing that happens."""
+    """An action and when it happens."""
 
     at_seconds: float
     """After the start."""
-    what: What
-    why: str
+    action: ScenarioAction
+    description: str
     """For people: `shop/web is scaled to 12`."""
 
 
-Future = tuple[TimedChange, ...]
-"""Everything that happens, in order."""
+Timeline = tuple[TimedChange, ...]
+"""All changes of a run, in order."""

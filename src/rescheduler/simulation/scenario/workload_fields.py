@@ -6,76 +6,76 @@ import msgspec
 
 from rescheduler.model.quantities import Quantity
 from rescheduler.settings.value_types import AtLeastOne, Count, Options, Percent, Seconds
-from rescheduler.simulation.scenario.times import Moment, TimeOfDay
+from rescheduler.simulation.scenario.times import EventTime, TimeOfDay
 
 
 class Curve(Options, frozen=True):
-    """A replica count that swings once a day, gently, between two numbers."""
+    """A replica count that follows a cosine between two numbers, with one peak a day."""
 
     low: Count
-    """The least, twelve hours from the peak."""
+    """The lowest count, twelve hours from the peak."""
 
     high: Count
-    """The most, at the peak."""
+    """The highest count, at the peak."""
 
     peak: TimeOfDay = TimeOfDay(14 * 3600)
-    """When it is highest."""
+    """The time of the peak."""
 
 
 class ScaledDeployment(Options, frozen=True):
-    """A Deployment whose replica count follows the day, as an autoscaler would have it."""
+    """A Deployment whose replica count follows the time of day, as with an autoscaler."""
 
     name: str
-    """`namespace/name`. One that the cluster does not have is made, and then needs `requests`."""
+    """`namespace/name`. One that the cluster does not have is created, and needs `requests`."""
 
     curve: Curve | None = None
-    """A smooth day. Either this, or `points`, or `replicas`."""
+    """A smooth curve. One of `curve`, `points` and `replicas` is needed."""
 
     points: dict[str | int, Count] = {}
     """Replica counts by time of day, with straight lines between them."""
 
     replicas: Count | None = None
-    """A count that stays: for a Deployment that is made."""
+    """A constant count: for a Deployment that is created."""
 
     every: Seconds = Seconds(600)
     """How often it is scaled."""
 
     jitter: Percent = 0.0
-    """By how many percent each count may be off, at random."""
+    """By how many percent each count varies at most, at random."""
 
     requests: dict[str, Quantity] = {}
-    """What each pod of a Deployment that is made asks for."""
+    """The requests of each pod of a Deployment that is created."""
 
 
 class BatchJob(Options, frozen=True):
-    """A Job that is started again and again."""
+    """A Job that is created once, or at an interval."""
 
     name: str
-    """`namespace/name`; each run has a number behind it."""
+    """`namespace/name`; each run gets a number as a suffix."""
 
     pods: AtLeastOne
     """How many pods run at the same time."""
 
     duration: Seconds
-    """How long each of them takes."""
+    """How long each pod runs."""
 
     requests: dict[str, Quantity]
-    """What each of them asks for."""
+    """The requests of each pod."""
 
-    at: Moment = Moment("0s")
-    """The first run."""
+    at: EventTime = EventTime("0s")
+    """When the first run starts."""
 
     every: Seconds | None = None
-    """How long from one run to the next; without it, there is one run."""
+    """The interval between runs; without it, there is one run."""
 
     jitter: Percent = 0.0
-    """By how many percent each pod count and duration may be off, at random."""
+    """By how many percent each pod count and duration varies at most, at random."""
 
 
 class NodeChoice(Options, frozen=True):
-    """Something that happens to nodes: to one that is named, or to some."""
+    """Something that happens to nodes: to a named one, or to random ones."""
 
-    at: Moment
+    at: EventTime
     """When."""
 
     node: str | None = None
@@ -85,47 +85,46 @@ class NodeChoice(Options, frozen=True):
     """How many, chosen at random."""
 
     every: Seconds | None = None
-    """How long until it happens again; without it, it happens once."""
+    """The interval at which it happens again; without it, it happens once."""
 
 
 class NodeFailure(NodeChoice, frozen=True):
-    """Nodes that stop answering."""
+    """Nodes that fail: they stop reporting."""
 
     back_after: Seconds | None = None
-    """How long until they are back; without it, they never are."""
+    """How long until they recover; without it, they never do."""
 
 
 class Maintenance(NodeChoice, frozen=True):
-    """Nodes that someone wants to work on: they get the maintenance label for a while."""
+    """Nodes under maintenance: they have the maintenance label for a while."""
 
     lasts: Seconds = msgspec.field(default=Seconds(7200), name="for")
-    """How long, until the label is taken off."""
+    """How long until the label is removed."""
 
     label: str = ""
-    """The label, as `key=value`; the policy's default if there is none here."""
+    """The label, as `key=value`; by default that of the default policy."""
 
 
 class NewNodes(Options, frozen=True):
-    """Nodes that come."""
+    """Nodes that are added."""
 
-    at: Moment
+    at: EventTime
     """When."""
 
     like: str = ""
-    """The node that they are copies of, labels and price included. Either this or
-    `allocatable`."""
+    """The node of which they are copies, with labels and price. Either this or `allocatable`."""
 
     allocatable: dict[str, Quantity] = {}
-    """What each of them has to give."""
+    """The allocatable resources of each node."""
 
     labels: dict[str, str] = {}
-    """Labels beside those of `like`."""
+    """Labels in addition to those of `like`."""
 
     count: AtLeastOne = 1
     """How many."""
 
     gone_after: Seconds | None = None
-    """How long until they are gone again; without it, they stay."""
+    """How long until they are removed; without it, they stay."""
 
 
 class Rollout(Options, frozen=True):
@@ -134,18 +133,18 @@ class Rollout(Options, frozen=True):
     deployment: str
     """`namespace/name`."""
 
-    at: Moment
+    at: EventTime
     """When."""
 
     every: Seconds | None = None
-    """How long until the next one; without it, there is one."""
+    """The interval between rollouts; without it, there is one."""
 
     requests: dict[str, Quantity] = {}
-    """What its pods ask for from then on; as before if there is nothing here."""
+    """The requests of its pods from then on; by default as before."""
 
 
-class Workload(Options, frozen=True):
-    """What happens, and when."""
+class WorkloadFile(Options, frozen=True):
+    """The content of a workload file: what happens to the cluster, and when."""
 
     start: TimeOfDay = TimeOfDay(0)
     """The time of day at which the simulation starts."""
@@ -154,16 +153,16 @@ class Workload(Options, frozen=True):
     """Deployments that are scaled."""
 
     jobs: tuple[BatchJob, ...] = ()
-    """Jobs that run."""
+    """Jobs that are created."""
 
     rollouts: tuple[Rollout, ...] = ()
-    """New versions."""
+    """New versions of Deployments."""
 
     failures: tuple[NodeFailure, ...] = ()
     """Nodes that fail."""
 
     maintenance: tuple[Maintenance, ...] = ()
-    """Nodes that someone works on."""
+    """Nodes under maintenance."""
 
     new_nodes: tuple[NewNodes, ...] = ()
     """Nodes that are added."""

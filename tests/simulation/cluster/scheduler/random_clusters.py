@@ -25,7 +25,7 @@ KEYS = (HOSTNAME_LABEL, ZONE_LABEL, "disk")
 
 
 @dataclass(frozen=True)
-class Workload:
+class RandomWorkload:
     """Pods that are alike: their labels, spec, and who owns them, if anyone."""
 
     namespace: str
@@ -35,7 +35,7 @@ class Workload:
     owner: JsonObject | None
 
 
-class World:
+class RandomCluster:
     """A cluster to schedule into: what is there from the start, and the workloads to come."""
 
     def __init__(self, number: int, nodes: int) -> None:
@@ -56,7 +56,7 @@ class World:
             if workload.owner is not None:
                 yield workload.owner
 
-    def next_workload(self) -> Workload:
+    def next_workload(self) -> RandomWorkload:
         """The workload that gets one more pod."""
         return self.random.choice(self.workloads)
 
@@ -79,13 +79,13 @@ class World:
 
     def _taints(self) -> list[JsonObject]:
         pick = self.random
-        wishes = [
+        preferences = [
             {"key": f"wish-{number}", "value": "x", "effect": "PreferNoSchedule"}
             for number in range(3)
             if pick.random() < 0.15
         ]
         hard = {"key": "dedicated", "value": "batch", "effect": "NoSchedule"}
-        return [*wishes, hard] if pick.random() < 0.15 else wishes
+        return [*preferences, hard] if pick.random() < 0.15 else preferences
 
     # ------------------------------------------------------------ workloads
 
@@ -100,12 +100,12 @@ class World:
                         "spec": {"selector": {key: value}, "ports": [{"port": 80}]},
                     }
 
-    def _workload(self, app: str) -> Workload:
+    def _workload(self, app: str) -> RandomWorkload:
         pick = self.random
         own_namespace = pick.choice(self.namespaces)
         labels = {"app": app, "tier": pick.choice(TIERS), "pod-template-hash": f"h{app}"}
         owner = self._owner(f"{own_namespace}/{app}", labels)
-        return Workload(own_namespace, app, labels, self._spec(app), owner)
+        return RandomWorkload(own_namespace, app, labels, self._spec(app), owner)
 
     def _owner(self, key: str, labels: dict[str, str]) -> JsonObject | None:
         match self.random.randrange(4):
@@ -191,9 +191,9 @@ class World:
         if pick.random() < 0.4:
             affinity["nodeAffinity"] = self._node_affinity()
         if pick.random() < 0.3:
-            affinity["podAffinity"] = {PREFERRED: self._wishes(app)}
+            affinity["podAffinity"] = {PREFERRED: self._preferences(app)}
         if pick.random() < 0.4:
-            affinity["podAntiAffinity"] = {PREFERRED: self._wishes(app)}
+            affinity["podAntiAffinity"] = {PREFERRED: self._preferences(app)}
         if pick.random() < 0.1:
             own = {"matchLabels": {"app": app}}
             term = {"topologyKey": ZONE_LABEL, "labelSelector": own}
@@ -208,13 +208,13 @@ class World:
         pick = self.random
         ssd = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
         zone = {"matchExpressions": [{"key": ZONE_LABEL, "operator": "NotIn", "values": ["a"]}]}
-        wishes = [{"weight": pick.randint(1, 100), "preference": each} for each in (ssd, zone)]
-        affinity: JsonObject = {PREFERRED: pick.sample(wishes, pick.choice((1, 2)))}
+        preferences = [{"weight": pick.randint(1, 100), "preference": term} for term in (ssd, zone)]
+        affinity: JsonObject = {PREFERRED: pick.sample(preferences, pick.choice((1, 2)))}
         if pick.random() < 0.3:
             affinity[REQUIRED] = {"nodeSelectorTerms": [zone]}
         return affinity
 
-    def _wishes(self, app: str) -> list[JsonObject]:
+    def _preferences(self, app: str) -> list[JsonObject]:
         pick = self.random
         return [
             {"weight": pick.randint(1, 100), "podAffinityTerm": self._term(app)}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from testcluster.client import Client, JsonObject
 from testcluster.cluster import TestCluster
 from testcluster.waiting import wait_until
-from tests.simulation.cluster.scheduler.random_clusters import PRIORITIES, World
+from tests.simulation.cluster.scheduler.random_clusters import PRIORITIES, RandomCluster
 
 SECONDS = 20
 
@@ -60,12 +60,12 @@ class RealScheduler:
     def close(self) -> None:
         self._watch.close()
 
-    def enter(self, world: World) -> list[JsonObject]:
-        """Replace everything by a world, and wait until the scheduler knows; its objects."""
+    def enter(self, cluster: RandomCluster) -> list[JsonObject]:
+        """Replace everything by a cluster, and wait until the scheduler knows; its objects."""
         self._clear()
-        objects = [self._client.create(_collection(each), each) for each in world.objects()]
+        objects = [self._client.create(_collection(value), value) for value in cluster.objects()]
         wait_until(
-            lambda: self._known_nodes(world) == len(world.nodes), SECONDS, "the nodes are known"
+            lambda: self._known_nodes(cluster) == len(cluster.nodes), SECONDS, "the nodes are known"
         )
         return objects
 
@@ -93,12 +93,12 @@ class RealScheduler:
             self.delete(pod, at_once=True)
         self._client.delete("/api/v1/nodes")
 
-    def _known_nodes(self, world: World) -> int:
+    def _known_nodes(self, cluster: RandomCluster) -> int:
         """How many nodes the scheduler speaks of when it has to refuse a pod."""
         huge = {"name": "huge", "image": "none", "resources": {"requests": {"cpu": "1000"}}}
         probe = {
             "kind": "Pod",
-            "metadata": {"generateName": "probe-", "namespace": world.namespaces[0]},
+            "metadata": {"generateName": "probe-", "namespace": cluster.namespaces[0]},
             "spec": {"containers": [huge]},
         }
         seen = self.schedule(probe)

@@ -3,28 +3,29 @@
 import msgspec
 
 from rescheduler.model.kinds import KIND_BY_NAME
+from rescheduler.model.objects import Service
 from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors
 from rescheduler.simulation.cluster.scheduler.scheduler import SimulatedScheduler
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 from rescheduler.simulation.cluster.scheduler.scoring import Scoring
-from rescheduler.simulation.cluster.scheduler.services import Groups, Service
 from testcluster.builders import owner_reference
 from testcluster.client import JsonObject
 from tests.conftest import FreshCluster
-from tests.simulation.cluster.scheduler.random_clusters import Workload, World
+from tests.simulation.cluster.scheduler.random_clusters import RandomCluster, RandomWorkload
 from tests.simulation.cluster.scheduler.real_scheduler import RealScheduler, refusal
-from tests.simulation.cluster.scheduler.score_clusters import waiting
+from tests.simulation.cluster.scheduler.scheduler_setup import template_and_feasible_nodes
 
 SIZES = (8, 11, 14, 18, 24, 32, 45, 60)
-PODS_PER_WORLD = 125
+PODS_PER_CLUSTER = 125
 
 
 class Comparison:
-    """One world in both schedulers; the real one leads, and ours follows."""
+    """One cluster in both schedulers; the real one leads, and ours follows."""
 
-    def __init__(self, real: RealScheduler, world: World) -> None:
+    def __init__(self, real: RealScheduler, cluster: RandomCluster) -> None:
         self._real = real
-        self._world = world
+        self._random_cluster = cluster
         self._tables = ClusterTables()
         self._uid_of: dict[str, str] = {}
         self._ours = SimulatedScheduler(self._tables, seed=1)
@@ -33,13 +34,13 @@ class Comparison:
         self._made = 0
         self.compared = self.same_node = self.refused = 0
         self.disagreements: list[str] = []
-        for item in real.enter(world):
+        for item in real.enter(cluster):
             self._put(item)
 
     def run(self, pods: int) -> None:
         while self.compared < pods:
-            if self._placed and self._world.random.random() < 0.08:
-                self._let_one_go()
+            if self._placed and self._random_cluster.random.random() < 0.08:
+                self._delete_one()
             self._schedule_one()
 
     def _schedule_one(self) -> None:
@@ -71,23 +72,23 @@ class Comparison:
         self._placed.append(decided)
 
     def _scores(self, key: str) -> dict[str, int]:
-        """The score of each node that would take a pod, as ours has it."""
+        """The score of comparison node that would take a pod, as ours has it."""
         self._cluster.catch_up()
-        template, nodes = waiting(self._cluster, self._tables, key)
-        scoring = Scoring(self._cluster, Groups(self._tables, self._ours.services))
-        names = [self._cluster.judge.snapshot.nodes.names[node] for node in nodes.tolist()]
+        template, nodes = template_and_feasible_nodes(self._cluster, self._tables, key)
+        scoring = Scoring(self._cluster, DefaultSelectors(self._tables, self._ours.services))
+        names = [self._cluster.checker.snapshot.nodes.names[node] for node in nodes.tolist()]
         scores = scoring.total(template, nodes) if names else nodes
         return dict(zip(names, scores.tolist(), strict=True))
 
-    def _let_one_go(self) -> None:
-        gone = self._placed.pop(self._world.random.randrange(len(self._placed)))
-        if self._world.random.random() < 0.5:
+    def _delete_one(self) -> None:
+        gone = self._placed.pop(self._random_cluster.random.randrange(len(self._placed)))
+        if self._random_cluster.random.random() < 0.5:
             self._remove(self._real.delete(gone, at_once=True))
         else:
             self._put(self._real.delete(gone, at_once=False))
 
     def _next_pod(self) -> JsonObject:
-        workload = self._world.next_workload()
+        workload = self._random_cluster.next_workload()
         self._made += 1
         return {
             "apiVersion": "v1",
@@ -101,7 +102,7 @@ class Comparison:
             "spec": workload.spec,
         }
 
-    def _owners(self, workload: Workload) -> list[JsonObject]:
+    def _owners(self, workload: RandomWorkload) -> list[JsonObject]:
         if workload.owner is None:
             return []
         uid = self._uid_of[f"{workload.owner['kind']}/{workload.namespace}/{workload.name}"]
@@ -130,16 +131,16 @@ def test_pods_go_where_kube_scheduler_puts_them(fresh_cluster: FreshCluster) -> 
     real = RealScheduler(fresh_cluster(controllers=False, kwok=False))
     comparisons = []
     for number, nodes in enumerate(SIZES):
-        comparison = Comparison(real, World(number, nodes))
-        comparison.run(PODS_PER_WORLD)
+        comparison = Comparison(real, RandomCluster(number, nodes))
+        comparison.run(PODS_PER_CLUSTER)
         comparisons.append(comparison)
     real.close()
-    compared = sum(each.compared for each in comparisons)
-    disagreements = [text for each in comparisons for text in each.disagreements]
+    compared = sum(comparison.compared for comparison in comparisons)
+    disagreements = [text for comparison in comparisons for text in comparison.disagreements]
     print(
         f"{compared} pods in {len(comparisons)} clusters: {compared - len(disagreements)} placed "
-        f"alike ({sum(each.same_node for each in comparisons)} on the very same node, the others "
-        f"on one with the same score), {sum(each.refused for each in comparisons)} of them refused"
+        f"alike ({sum(run.same_node for run in comparisons)} on the very same node, the others "
+        f"on one with the same score), {sum(run.refused for run in comparisons)} of them refused"
     )
     print("\n".join(disagreements))
     assert len(disagreements) <= compared * 0.005

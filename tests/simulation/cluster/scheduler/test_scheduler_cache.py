@@ -5,31 +5,31 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 from rescheduler.simulation.cluster.scheduler.scoring import Scoring
-from rescheduler.simulation.cluster.scheduler.services import Groups
 from testcluster.builders import node, pod
 from testcluster.client import JsonObject
-from tests.simulation.cluster.scheduler.random_clusters import World
-from tests.simulation.cluster.scheduler.score_clusters import Scene
+from tests.simulation.cluster.scheduler.random_clusters import RandomCluster
+from tests.simulation.cluster.scheduler.scheduler_setup import SchedulerSetup
 
 STEPS = 80
 
 
-class Story:
-    """A world in which things happen, and two who look at it: one all the time, one just now."""
+class ChangingCluster:
+    """A cluster in which things happen, and two who look at it: one all the time, one just now."""
 
     def __init__(self, number: int, nodes: int) -> None:
-        self.world = World(number, nodes)
-        self.random = self.world.random
-        self.scene = Scene(*self.world.objects())
+        self.cluster = RandomCluster(number, nodes)
+        self.random = self.cluster.random
+        self.setup = SchedulerSetup(*self.cluster.objects())
         self.pods: dict[str, JsonObject] = {}
         self.made = 0
-        self.following = SchedulerCache(self.scene.tables)
+        self.following = SchedulerCache(self.setup.tables)
         self.scoring = self.scoring_of(self.following)
 
     def scoring_of(self, cluster: SchedulerCache) -> Scoring:
-        return Scoring(cluster, Groups(self.scene.tables, self.scene.scheduler.services))
+        return Scoring(cluster, DefaultSelectors(self.setup.tables, self.setup.scheduler.services))
 
     def something_happens(self) -> None:
         happening = self.random.choices(
@@ -47,17 +47,17 @@ class Story:
 
     def pods_come(self) -> None:
         for _ in range(self.random.randint(1, 4)):
-            self.new_pod(on=self.random.choice(self.world.nodes)["metadata"]["name"])
+            self.new_pod(on=self.random.choice(self.cluster.nodes)["metadata"]["name"])
 
     def new_pod(self, on: str | None) -> str:
-        workload = self.world.next_workload()
+        workload = self.cluster.next_workload()
         self.made += 1
         key = f"{workload.namespace}/{workload.name}-{self.made}"
         labels = dict(workload.labels)
         if self.random.random() < 0.2:
             labels["release"] = str(self.made)
         self.pods[key] = pod(key, on=on, labels=labels, owner=workload.owner, **workload.spec)
-        self.scene.put(self.pods[key])
+        self.setup.put(self.pods[key])
         return key
 
     def pod_changes(self) -> None:
@@ -73,76 +73,76 @@ class Story:
             case 2:
                 changed["status"] = {**changed["status"], "phase": "Succeeded"}
         self.pods[key] = changed
-        self.scene.put(changed)
+        self.setup.put(changed)
 
     def pod_goes(self) -> None:
         if self.pods:
             gone = self.pods.pop(self.random.choice(list(self.pods)))
-            self.scene.remove(gone)
+            self.setup.remove(gone)
 
     def node_is_cordoned(self) -> None:
-        node = self.random.choice(self.world.nodes)
+        node = self.random.choice(self.cluster.nodes)
         node["spec"]["unschedulable"] = not node["spec"].get("unschedulable", False)
-        self.scene.put(node)
+        self.setup.put(node)
 
     def node_is_tainted(self) -> None:
-        node = self.random.choice(self.world.nodes)
+        node = self.random.choice(self.cluster.nodes)
         effect = self.random.choice(("NoSchedule", "PreferNoSchedule"))
         node["spec"]["taints"] = [{"key": "wish-1", "effect": effect}]
-        self.scene.put(node)
+        self.setup.put(node)
 
     def node_is_labelled(self) -> None:
-        node = self.random.choice(self.world.nodes)
+        node = self.random.choice(self.cluster.nodes)
         node["metadata"]["labels"]["disk"] = self.random.choice(("ssd", "hdd"))
-        self.scene.put(node)
+        self.setup.put(node)
 
     def views(self, key: str) -> tuple[Any, Any]:
         """What both say of a pod that waits."""
-        starts = self.following.starts
+        starts = self.following.rebuilds
         self.following.catch_up()
-        if self.following.starts != starts:
+        if self.following.rebuilds != starts:
             self.scoring = self.scoring_of(self.following)
-        fresh = SchedulerCache(self.scene.tables)
+        fresh = SchedulerCache(self.setup.tables)
         return (
             self.view(self.following, self.scoring, key),
             self.view(fresh, self.scoring_of(fresh), key),
         )
 
     def view(self, cluster: SchedulerCache, scoring: Scoring, key: str) -> Any:
-        row = self.scene.tables.pods.row_of(key)
+        row = self.setup.tables.pods.row_of(key)
         assert row is not None
         template = cluster.template_of(row)
-        refusals = cluster.judge.refusals(template)
+        refusals = cluster.checker.refusals(template)
         nodes = np.flatnonzero(refusals == 0)
-        points = scoring.points(template, nodes) if len(nodes) else ()
+        points = scoring.by_plugin(template, nodes) if len(nodes) else ()
         return refusals.tolist(), {plugin.name: given.tolist() for plugin, given in points}
 
 
 @pytest.mark.parametrize("number", range(12))
 def test_following_the_tables_is_as_good_as_starting_over(number: int) -> None:
-    story = Story(100 + number, nodes=10)
+    changing = ChangingCluster(100 + number, nodes=10)
     for _ in range(STEPS):
-        story.something_happens()
-        key = story.new_pod(on=None)
-        following, fresh = story.views(key)
+        changing.something_happens()
+        key = changing.new_pod(on=None)
+        following, fresh = changing.views(key)
         assert following == fresh
-    assert story.following.starts < STEPS / 4
+    assert changing.following.rebuilds < STEPS / 4
 
 
 def test_neither_pods_nor_taints_make_it_start_over() -> None:
-    story = Story(1, nodes=10)
+    changing = ChangingCluster(1, nodes=10)
     for _ in range(40):
-        story.pods_come()
-        story.pod_goes()
-        story.following.catch_up()
-    assert story.following.starts == 1
-    story.scene.put(story.world.nodes[0])
-    story.following.catch_up()
-    assert story.following.starts == 1, "a node that only reported in"
-    story.node_is_tainted()
-    story.node_is_cordoned()
-    story.following.catch_up()
-    assert (story.following.starts, story.following.looks) == (1, 2)
-    story.scene.put(node("another"))
-    story.following.catch_up()
-    assert story.following.starts == 2
+        changing.pods_come()
+        changing.pod_goes()
+        changing.following.catch_up()
+    assert changing.following.rebuilds == 1
+    changing.setup.put(changing.cluster.nodes[0])
+    changing.following.catch_up()
+    assert changing.following.rebuilds == 1, "a node that only reported in"
+    changing.node_is_tainted()
+    changing.node_is_cordoned()
+    changing.following.catch_up()
+    assert (changing.following.rebuilds, changing.following.taint_version) == (1, 2)
+    changing.setup.put(node("another"))
+    changing.following.catch_up()
+    assert changing.following.rebuilds == 2

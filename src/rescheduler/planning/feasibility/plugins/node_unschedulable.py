@@ -1,9 +1,8 @@
 """NodeUnschedulable: a cordoned node takes no pods but those that tolerate being cordoned."""
 
+from rescheduler.labels import UNSCHEDULABLE_TAINT
 from rescheduler.model.snapshot import Bools
 from rescheduler.planning.feasibility.filter_plugin import SharedLister, tolerates
-
-_CORDONED = "node.kubernetes.io/unschedulable"
 
 
 class NodeUnschedulable:
@@ -18,7 +17,10 @@ class NodeUnschedulable:
         if not self._lister.snapshot.nodes.unschedulable.any():
             return None
         tolerations = self._lister.snapshot.templates[template].tolerations
-        if any(tolerates(toleration, _CORDONED, "", "NoSchedule") for toleration in tolerations):
+        if any(
+            tolerates(toleration, UNSCHEDULABLE_TAINT, "", "NoSchedule")
+            for toleration in tolerations
+        ):
             return None
         return self._lister.snapshot.nodes.unschedulable
 

@@ -9,22 +9,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rescheduler.labels import OLD_REGION, OLD_ZONE, REGION, ZONE
 from rescheduler.model.objects import PersistentVolume, PersistentVolumeClaim, Requirement
 from rescheduler.model.snapshot import Bools
 from rescheduler.planning.feasibility.filter_plugin import SharedLister
 from rescheduler.planning.feasibility.volume_claims import (
-    BETA_REGION,
-    BETA_ZONE,
     NO_CLAIM,
-    REGION,
-    ZONE,
     ZONE_DELIMITER,
     claim_keys,
     class_of_claim,
 )
 
-_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
-_TODAYS_LABEL = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+_LABELS = (OLD_ZONE, OLD_REGION, ZONE, REGION)
+_TODAYS_LABEL = {OLD_ZONE: ZONE, OLD_REGION: REGION}
 
 
 class ZoneRequirement(NamedTuple):

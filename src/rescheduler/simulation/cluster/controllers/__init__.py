@@ -1,5 +1,5 @@
-"""The controllers of Kubernetes, and the nodes: one file each.
+"""The controllers of Kubernetes, the scheduler's loop and the kubelets: one file each.
 
-Each does what the real one does, as far as pods come and go by it. They see every change in the
-moment it happens and act a moment later, on the keys of the objects they are about.
+Each does what the real one does, as far as it creates, changes or deletes pods. They see every
+change when it happens, queue the key of the object, and reconcile it after a short reaction time.
 """

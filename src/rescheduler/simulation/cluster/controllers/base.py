@@ -1,4 +1,4 @@
-"""What all controllers have in common: keys that want attention, and when."""
+"""What all controllers share: a queue of keys to reconcile, and timers."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -11,116 +11,116 @@ from rescheduler.simulation.cluster.json_objects import Json, is_deleting
 from rescheduler.simulation.cluster.object_store import ObjectChange, ObjectStore
 from rescheduler.simulation.cluster.registry import Registry
 from rescheduler.simulation.cluster.timings import Timings
-from rescheduler.simulation.simulated_time import Clock
+from rescheduler.simulation.simulated_time import SimulatedClock
 
 RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class ControllerContext:
-    """What every controller works with."""
+    """What every controller needs."""
 
     store: ObjectStore
     indexes: Indexes
     registry: Registry
-    clock: Clock
+    clock: SimulatedClock
     timings: Timings
     chance: Random
 
 
 class Controller(ABC):
-    """Looks at keys, each once however often it was asked for."""
+    """Reconciles queued keys; a key that is queued several times is reconciled once."""
 
-    def __init__(self, around: ControllerContext) -> None:
-        self.around = around
-        self.store = around.store
-        self.indexes = around.indexes
-        self.registry = around.registry
-        self.clock = around.clock
-        self._wanted: dict[str, None] = {}
+    def __init__(self, context: ControllerContext) -> None:
+        self.context = context
+        self.store = context.store
+        self.indexes = context.indexes
+        self.registry = context.registry
+        self.clock = context.clock
+        self._queue: dict[str, None] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._awaited: asyncio.TimerHandle | None = None
-        self._runs = False
+        self._work_timer: asyncio.TimerHandle | None = None
+        self._is_running = False
 
     @abstractmethod
-    def watches(self) -> None:
-        """Listen to what it is about, and ask for what is there already."""
+    def start_watching(self) -> None:
+        """Listen to the kinds that matter, and queue the objects that exist."""
 
     @abstractmethod
-    def look_at(self, key: str) -> None:
-        """Bring one object closer to what is wanted of it."""
+    def reconcile(self, key: str) -> None:
+        """Bring one object closer to its spec."""
 
     def pod_changed(self, owner: str, change: ObjectChange) -> None:
-        """A pod of one of its objects changed, came or went."""
-        self.want(owner)
+        """A pod that the object `owner` controls was created, changed or deleted."""
+        self.enqueue(owner)
 
     def orphan_changed(self, pod: Json) -> None:
-        """A pod without a controller changed or came. Most controllers do not mind."""
+        """A pod without a controller was created or changed. Most controllers ignore it."""
         return
 
     def start(self) -> None:
-        """Begin."""
-        self._runs = True
-        self.watches()
+        """Start watching and reconciling."""
+        self._is_running = True
+        self.start_watching()
 
     def stop(self) -> None:
-        """Look at nothing more."""
-        self._runs = False
-        for timer in (*self._timers.values(), self._awaited):
+        """Reconcile nothing more."""
+        self._is_running = False
+        for timer in (*self._timers.values(), self._work_timer):
             if timer is not None:
                 timer.cancel()
         self._timers.clear()
 
-    def want(self, key: str) -> None:
-        """Ask for a key to be looked at soon."""
-        if not self._runs:
+    def enqueue(self, key: str) -> None:
+        """Reconcile a key after the reaction time; before `start`, do nothing."""
+        if not self._is_running:
             return
-        self._wanted[key] = None
-        if self._awaited is None:
+        self._queue[key] = None
+        if self._work_timer is None:
             loop = asyncio.get_running_loop()
-            self._awaited = loop.call_later(self.around.timings.reaction, self._work)
+            self._work_timer = loop.call_later(self.context.timings.reaction, self._process_queue)
 
-    def want_after(self, key: str, seconds: float) -> None:
-        """Ask for it later; the earlier of two wishes counts."""
+    def enqueue_after(self, key: str, seconds: float) -> None:
+        """Queue a key later; of two times, the earlier one counts."""
         loop = asyncio.get_running_loop()
         timer = self._timers.get(key)
         if timer is not None:
             if timer.when() <= loop.time() + seconds:
                 return
             timer.cancel()
-        self._timers[key] = loop.call_later(seconds, self._ring, key)
+        self._timers[key] = loop.call_later(seconds, self._timer_fired, key)
 
-    def forget(self, key: str) -> None:
-        """It is no longer of interest at some later time."""
+    def cancel_timer(self, key: str) -> None:
+        """Undo `enqueue_after`."""
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
 
-    def _ring(self, key: str) -> None:
+    def _timer_fired(self, key: str) -> None:
         self._timers.pop(key, None)
-        self.want(key)
+        self.enqueue(key)
 
-    def _work(self) -> None:
-        wanted, self._wanted, self._awaited = self._wanted, {}, None
-        for key in wanted:
+    def _process_queue(self) -> None:
+        queue, self._queue, self._work_timer = self._queue, {}, None
+        for key in queue:
             try:
-                self.look_at(key)
+                self.reconcile(key)
             except (Conflict, NotFound):
-                self.want_after(key, RETRY_SECONDS)
+                self.enqueue_after(key, RETRY_SECONDS)
 
-    def follow(self, kind: str, *, with_status: bool = False) -> None:
-        """Look at objects of a kind whenever they change, and at all that are there.
+    def watch(self, kind: str, *, with_status: bool = False) -> None:
+        """Queue the objects of a kind when they change, and all that exist.
 
-        Most need not look again at what they have themselves just written as a status.
+        Most controllers ignore changes of the status, which they write themselves.
         """
-        self.store.listen(kind, self._changed if with_status else self._changed_but_for_status)
+        self.store.listen(kind, self._changed if with_status else self._spec_changed)
         for key in self.store.all(kind):
-            self.want(key)
+            self.enqueue(key)
 
     def _changed(self, change: ObjectChange) -> None:
-        self.want(change.key)
+        self.enqueue(change.key)
 
-    def _changed_but_for_status(self, change: ObjectChange) -> None:
+    def _spec_changed(self, change: ObjectChange) -> None:
         old, new = change.old, change.new
         is_same = (
             old is not None
@@ -129,10 +129,10 @@ class Controller(ABC):
             and is_deleting(old) == is_deleting(new)
         )
         if not is_same:
-            self.want(change.key)
+            self.enqueue(change.key)
 
 
 def replicas_of(workload: Json) -> int:
-    """How many pods a workload wants."""
-    wanted = workload["spec"].get("replicas")
-    return 1 if wanted is None else int(wanted)
+    """`spec.replicas`, which is 1 if it is absent."""
+    replicas = workload["spec"].get("replicas")
+    return 1 if replicas is None else int(replicas)

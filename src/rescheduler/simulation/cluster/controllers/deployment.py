@@ -1,13 +1,18 @@
-"""Deployments: one ReplicaSet per version, scaled so that a rollout disturbs as much as is allowed.
+"""Deployments: one ReplicaSet per version, scaled within maxSurge and maxUnavailable.
 
-An application that is scaled in the middle of a rollout is scaled in proportion, as the real
-controller does it; whatever else it does, it does one kind of step at a time and looks again.
+A Deployment that is scaled during a rollout is scaled in proportion, as by the real controller.
+One reconciliation makes one kind of step.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rescheduler.labels import POD_TEMPLATE_HASH
+from rescheduler.labels import (
+    DEPLOYMENT_DESIRED_REPLICAS,
+    DEPLOYMENT_MAX_REPLICAS,
+    DEPLOYMENT_REVISION,
+    POD_TEMPLATE_HASH,
+)
 from rescheduler.simulation.cluster.controllers.base import Controller, replicas_of
 from rescheduler.simulation.cluster.controllers.revisions import hash_of
 from rescheduler.simulation.cluster.json_objects import (
@@ -16,10 +21,10 @@ from rescheduler.simulation.cluster.json_objects import (
     condition,
     controller_of,
     is_deleting,
-    is_over,
+    is_finished,
     key_of,
     reference_to,
-    scaled,
+    scaled_value,
     uid_of,
     with_conditions,
 )
@@ -27,16 +32,13 @@ from rescheduler.simulation.cluster.object_store import ObjectChange
 from rescheduler.simulation.cluster.resources import BY_NAME
 
 REPLICA_SETS = BY_NAME["ReplicaSet"]
-DESIRED = "deployment.kubernetes.io/desired-replicas"
-MOST = "deployment.kubernetes.io/max-replicas"
-REVISION = "deployment.kubernetes.io/revision"
-KEPT_REVISIONS = 10
-DEFAULT_PERCENT = "25%"
+DEFAULT_HISTORY_LIMIT = 10
+DEFAULT_SHARE = "25%"
 
 
 @dataclass
-class Versions:
-    """The ReplicaSets of a Deployment: that of its template, if there is one, and the others."""
+class OwnedReplicaSets:
+    """The ReplicaSets of a Deployment: that of its current template, if it exists, and others."""
 
     new: Json | None
     old: list[Json]
@@ -47,290 +49,309 @@ class Versions:
         return [*self.old, self.new] if self.new is not None else self.old
 
 
-class Deployments(Controller):
-    """Rolls out, scales, and tells how far it is."""
+class DeploymentController(Controller):
+    """Rolls out and scales Deployments, and writes their status."""
 
-    def watches(self) -> None:
-        self.follow("Deployment")
+    def start_watching(self) -> None:
+        self.watch("Deployment")
         self.store.listen("ReplicaSet", self._replica_set_changed)
         self.store.listen("Pod", self._pod_changed)
 
     def _replica_set_changed(self, change: ObjectChange) -> None:
-        for each in (change.old, change.new):
-            owner = controller_of(each) if each is not None else None
+        for replica_set in (change.old, change.new):
+            owner = controller_of(replica_set) if replica_set is not None else None
             if owner is not None and owner["kind"] == "Deployment":
-                self.want(f"{change.key.partition('/')[0]}/{owner['name']}")
+                self.enqueue(f"{change.key.partition('/')[0]}/{owner['name']}")
 
     def _pod_changed(self, change: ObjectChange) -> None:
-        """Of pods, only that the last of them is gone is news: one that recreates waits for it."""
+        """Only deleted pods matter: with strategy Recreate, a Deployment waits for the last."""
         if change.new is not None or change.old is None:
             return
         owner = controller_of(change.old)
         if owner is not None and owner["kind"] == "ReplicaSet":
             namespace = change.key.partition("/")[0]
             found = self.store.get("ReplicaSet", f"{namespace}/{owner['name']}")
-            above = controller_of(found) if found is not None else None
-            if above is not None:
-                self.want(f"{namespace}/{above['name']}")
+            deployment = controller_of(found) if found is not None else None
+            if deployment is not None:
+                self.enqueue(f"{namespace}/{deployment['name']}")
 
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         deployment = self.store.get("Deployment", key)
         if deployment is None:
             return
         if not is_deleting(deployment):
-            self._advance(deployment, self._versions(deployment))
+            self._advance(deployment, self._owned(deployment))
         self._write_status(deployment)
 
-    def _advance(self, deployment: Json, versions: Versions) -> None:
-        if deployment["spec"].get("paused") or self._is_being_scaled(deployment, versions):
-            self._scale_all(deployment, versions)
+    def _advance(self, deployment: Json, owned: OwnedReplicaSets) -> None:
+        if deployment["spec"].get("paused") or self._is_being_scaled(deployment, owned):
+            self._scale_all(deployment, owned)
         elif strategy_of(deployment) == "Recreate":
-            self._recreate(deployment, versions)
+            self._recreate(deployment, owned)
         else:
-            self._roll(deployment, versions)
+            self._roll(deployment, owned)
 
-    # ------------------------------------------------------------ versions
+    # ------------------------------------------------------------ ReplicaSets
 
-    def _versions(self, deployment: Json) -> Versions:
-        sets = self.store.all("ReplicaSet")
-        owned = [sets[key] for key in self.indexes.owned["ReplicaSet"].keys(uid_of(deployment))]
-        owned.sort(key=age)
+    def _owned(self, deployment: Json) -> OwnedReplicaSets:
+        by_key = self.store.all("ReplicaSet")
+        keys = self.indexes.owned["ReplicaSet"].keys(uid_of(deployment))
+        oldest_first = sorted((by_key[key] for key in keys), key=age)
         template = deployment["spec"].get("template")
-        same = (each for each in owned if without_hash(each["spec"].get("template")) == template)
-        new = next(same, None)
-        return Versions(new, [each for each in owned if each is not new])
+        current = (
+            replica_set
+            for replica_set in oldest_first
+            if without_hash(replica_set["spec"].get("template")) == template
+        )
+        new = next(current, None)
+        return OwnedReplicaSets(new, [found for found in oldest_first if found is not new])
 
-    def _make_new(self, deployment: Json, versions: Versions) -> Json:
-        """The ReplicaSet of a template that has none yet."""
+    def _create_new(self, deployment: Json, owned: OwnedReplicaSets) -> Json:
+        """Create the ReplicaSet of the current template."""
         template = deployment["spec"]["template"]
-        word = hash_of(template)
-        labels = {**template["metadata"].get("labels", {}), POD_TEMPLATE_HASH: word}
+        template_hash = hash_of(template)
+        labels = {**template["metadata"].get("labels", {}), POD_TEMPLATE_HASH: template_hash}
         selector = deployment["spec"]["selector"]
-        matched = {**selector.get("matchLabels", {}), POD_TEMPLATE_HASH: word}
-        revisions = [int(annotations_of(each).get(REVISION, 0)) for each in versions.old]
+        matched = {**selector.get("matchLabels", {}), POD_TEMPLATE_HASH: template_hash}
+        revisions = [
+            int(annotations_of(replica_set).get(DEPLOYMENT_REVISION, 0))
+            for replica_set in owned.old
+        ]
         metadata = {
-            "name": f"{deployment['metadata']['name']}-{word}",
+            "name": f"{deployment['metadata']['name']}-{template_hash}",
             "labels": labels,
             "annotations": {
                 **self._sizes(deployment),
-                REVISION: str(max(revisions, default=0) + 1),
+                DEPLOYMENT_REVISION: str(max(revisions, default=0) + 1),
             },
             "ownerReferences": [reference_to(deployment)],
         }
         spec = {
-            "replicas": self._room_for_new(deployment, versions, 0),
+            "replicas": self._replicas_of_new(deployment, owned, 0),
             "selector": {**selector, "matchLabels": matched},
             "template": {**template, "metadata": {**template["metadata"], "labels": labels}},
         }
-        if settle := deployment["spec"].get("minReadySeconds"):
-            spec["minReadySeconds"] = settle
+        if min_ready := deployment["spec"].get("minReadySeconds"):
+            spec["minReadySeconds"] = min_ready
         namespace = deployment["metadata"]["namespace"]
         return self.registry.create(REPLICA_SETS, namespace, {"metadata": metadata, "spec": spec})
 
     # ------------------------------------------------------------ rolling out
 
-    def _roll(self, deployment: Json, versions: Versions) -> None:
-        if versions.new is None:
+    def _roll(self, deployment: Json, owned: OwnedReplicaSets) -> None:
+        if owned.new is None:
             if deployment["spec"].get("template") is not None:
-                self._make_new(deployment, versions)
+                self._create_new(deployment, owned)
             return
-        have, wanted = replicas_of(versions.new), replicas_of(deployment)
-        if have > wanted:
-            self._scale(deployment, versions.new, wanted)
-        elif have < wanted:
-            room = self._room_for_new(deployment, versions, have)
-            if room > have:
-                self._scale(deployment, versions.new, room)
+        current, desired = replicas_of(owned.new), replicas_of(deployment)
+        if current > desired:
+            self._scale(deployment, owned.new, desired)
+        elif current < desired:
+            allowed = self._replicas_of_new(deployment, owned, current)
+            if allowed > current:
+                self._scale(deployment, owned.new, allowed)
                 return
-        if not self._scale_down_old(deployment, versions):
-            self._clean_up(deployment, versions)
+        if not self._scale_down_old(deployment, owned):
+            self._clean_up(deployment, owned)
 
-    def _room_for_new(self, deployment: Json, versions: Versions, have: int) -> int:
-        """How many pods the new version may have now."""
-        wanted = replicas_of(deployment)
+    def _replicas_of_new(self, deployment: Json, owned: OwnedReplicaSets, current: int) -> int:
+        """How many replicas the new ReplicaSet may have now, within maxSurge."""
+        desired = replicas_of(deployment)
         if strategy_of(deployment) == "Recreate":
-            return wanted
-        room = wanted + surge_of(deployment) - total(versions.all)
-        return have + max(0, min(room, wanted - have))
+            return desired
+        room = desired + surge_of(deployment) - total(owned.all)
+        return current + max(0, min(room, desired - current))
 
-    def _scale_down_old(self, deployment: Json, versions: Versions) -> bool:
-        """Take away pods of old versions: those that do not serve first, then as many as may be."""
-        assert versions.new is not None
-        old = [each for each in versions.old if replicas_of(each)]
-        least = replicas_of(deployment) - unavailable_of(deployment)
-        missing = replicas_of(versions.new) - available_in(versions.new)
-        room = total(versions.all) - least - missing
+    def _scale_down_old(self, deployment: Json, owned: OwnedReplicaSets) -> bool:
+        """Scale down old ReplicaSets: unhealthy pods first, then within maxUnavailable."""
+        assert owned.new is not None
+        old = [replica_set for replica_set in owned.old if replicas_of(replica_set)]
+        min_available = replicas_of(deployment) - unavailable_of(deployment)
+        missing = replicas_of(owned.new) - available_in(owned.new)
+        room = total(owned.all) - min_available - missing
         if not old or room <= 0:
             return False
-        if any(available_in(each) > replicas_of(each) for each in old):
-            # It has yet to be scaled down as asked: the real one gives up for this time, too.
+        if any(available_in(replica_set) > replicas_of(replica_set) for replica_set in old):
+            # A scale-down is not finished yet: like the real controller, wait for it.
             return False
-        sizes = {key_of(each): replicas_of(each) for each in old}
-        for each in old:
-            unhealthy = min(room, replicas_of(each) - available_in(each))
-            sizes[key_of(each)] -= unhealthy
+        sizes = {key_of(replica_set): replicas_of(replica_set) for replica_set in old}
+        for replica_set in old:
+            unhealthy = min(room, replicas_of(replica_set) - available_in(replica_set))
+            sizes[key_of(replica_set)] -= unhealthy
             room -= unhealthy
-        spare = sum(map(available_in, versions.all)) - least
-        for each in old:
-            goes = max(0, min(sizes[key_of(each)], spare))
-            sizes[key_of(each)] -= goes
-            spare -= goes
-        for each in old:
-            self._scale(deployment, each, sizes[key_of(each)])
-        return any(sizes[key_of(each)] != replicas_of(each) for each in old)
+        spare = sum(map(available_in, owned.all)) - min_available
+        for replica_set in old:
+            removed = max(0, min(sizes[key_of(replica_set)], spare))
+            sizes[key_of(replica_set)] -= removed
+            spare -= removed
+        for replica_set in old:
+            self._scale(deployment, replica_set, sizes[key_of(replica_set)])
+        return any(sizes[key_of(replica_set)] != replicas_of(replica_set) for replica_set in old)
 
-    def _recreate(self, deployment: Json, versions: Versions) -> None:
-        old = [each for each in versions.old if replicas_of(each)]
-        for each in old:
-            self._scale(deployment, each, 0)
-        if old or any(self._still_runs(each) for each in versions.old):
+    def _recreate(self, deployment: Json, owned: OwnedReplicaSets) -> None:
+        old = [replica_set for replica_set in owned.old if replicas_of(replica_set)]
+        for replica_set in old:
+            self._scale(deployment, replica_set, 0)
+        if old or any(self._has_pods(replica_set) for replica_set in owned.old):
             return
-        new = versions.new or self._make_new(deployment, versions)
+        new = owned.new or self._create_new(deployment, owned)
         self._scale(deployment, new, replicas_of(deployment))
-        self._clean_up(deployment, versions)
+        self._clean_up(deployment, owned)
 
-    def _still_runs(self, version: Json) -> bool:
-        pods = self.indexes.pods_owned_by(uid_of(version))
-        return bool(version["status"].get("replicas")) or not all(map(is_over, pods))
+    def _has_pods(self, replica_set: Json) -> bool:
+        pods = self.indexes.pods_owned_by(uid_of(replica_set))
+        return bool(replica_set["status"].get("replicas")) or not all(map(is_finished, pods))
 
-    def _clean_up(self, deployment: Json, versions: Versions) -> None:
-        """Forget the oldest versions."""
-        limit = deployment["spec"].get("revisionHistoryLimit", KEPT_REVISIONS)
-        for each in versions.old[: max(0, len(versions.old) - limit)]:
-            if not replicas_of(each) and not each["status"].get("replicas"):
-                self.registry.delete(REPLICA_SETS, key_of(each))
+    def _clean_up(self, deployment: Json, owned: OwnedReplicaSets) -> None:
+        """Delete the oldest ReplicaSets beyond the history limit."""
+        limit = deployment["spec"].get("revisionHistoryLimit", DEFAULT_HISTORY_LIMIT)
+        for replica_set in owned.old[: max(0, len(owned.old) - limit)]:
+            if not replicas_of(replica_set) and not replica_set["status"].get("replicas"):
+                self.registry.delete(REPLICA_SETS, key_of(replica_set))
 
     # ------------------------------------------------------------ scaling
 
-    def _is_being_scaled(self, deployment: Json, versions: Versions) -> bool:
-        wanted = str(replicas_of(deployment))
-        noted = [annotations_of(each).get(DESIRED) for each in versions.all if replicas_of(each)]
-        return any(each is not None and each != wanted for each in noted)
+    def _is_being_scaled(self, deployment: Json, owned: OwnedReplicaSets) -> bool:
+        desired = str(replicas_of(deployment))
+        noted = [
+            annotations_of(replica_set).get(DEPLOYMENT_DESIRED_REPLICAS)
+            for replica_set in owned.all
+            if replicas_of(replica_set)
+        ]
+        return any(count is not None and count != desired for count in noted)
 
-    def _scale_all(self, deployment: Json, versions: Versions) -> None:
-        active = [each for each in versions.all if replicas_of(each)]
+    def _scale_all(self, deployment: Json, owned: OwnedReplicaSets) -> None:
+        active = [replica_set for replica_set in owned.all if replicas_of(replica_set)]
         if len(active) < 2:
-            latest = [versions.new] if versions.new is not None else versions.old[-1:]
-            for one in active or latest:
-                self._scale(deployment, one, replicas_of(deployment))
-        elif versions.new is not None and self._is_saturated(deployment, versions.new):
-            for each in versions.old:
-                self._scale(deployment, each, 0)
+            latest = [owned.new] if owned.new is not None else owned.old[-1:]
+            for replica_set in active or latest:
+                self._scale(deployment, replica_set, replicas_of(deployment))
+        elif owned.new is not None and self._is_saturated(deployment, owned.new):
+            for replica_set in owned.old:
+                self._scale(deployment, replica_set, 0)
         elif strategy_of(deployment) != "Recreate":
             self._scale_in_proportion(deployment, active)
 
     def _is_saturated(self, deployment: Json, new: Json) -> bool:
-        wanted = replicas_of(deployment)
-        noted = annotations_of(new).get(DESIRED)
-        return noted == str(wanted) and replicas_of(new) == wanted == available_in(new)
+        desired = replicas_of(deployment)
+        noted = annotations_of(new).get(DEPLOYMENT_DESIRED_REPLICAS)
+        return noted == str(desired) and replicas_of(new) == desired == available_in(new)
 
     def _scale_in_proportion(self, deployment: Json, active: list[Json]) -> None:
-        wanted = replicas_of(deployment)
-        allowed = wanted + surge_of(deployment) if wanted else 0
+        desired = replicas_of(deployment)
+        allowed = desired + surge_of(deployment) if desired else 0
         to_add = allowed - total(active)
-        # The newest of equals comes first when there is to be more, the oldest when less.
+        # Of equal sizes, the newest comes first when scaling up, the oldest when scaling down.
         order = sorted(active, key=age, reverse=to_add > 0)
         order.sort(key=replicas_of, reverse=True)
         added, sizes = 0, []
-        for each in order:
-            share = self._share(deployment, each, to_add, added)
-            sizes.append(replicas_of(each) + share)
+        for replica_set in order:
+            share = self._share(deployment, replica_set, to_add, added)
+            sizes.append(replicas_of(replica_set) + share)
             added += share
         sizes[0] = max(0, sizes[0] + to_add - added)
-        for each, size in zip(order, sizes, strict=True):
-            self._scale(deployment, each, size, noting=True)
+        for replica_set, size in zip(order, sizes, strict=True):
+            self._scale(deployment, replica_set, size, always=True)
 
-    def _share(self, deployment: Json, version: Json, to_add: int, added: int) -> int:
-        have, wanted = replicas_of(version), replicas_of(deployment)
+    def _share(self, deployment: Json, replica_set: Json, to_add: int, added: int) -> int:
+        current, desired = replicas_of(replica_set), replicas_of(deployment)
         if not to_add or to_add == added:
             return 0
-        if not wanted:
-            return -have
-        before = int(annotations_of(version).get(MOST, 0)) or deployment["status"].get("replicas")
+        if not desired:
+            return -current
+        before = int(annotations_of(replica_set).get(DEPLOYMENT_MAX_REPLICAS, 0)) or deployment[
+            "status"
+        ].get("replicas")
         if not before:
             return 0
-        share = int(have * (wanted + surge_of(deployment)) / before + 0.5) - have
+        share = int(current * (desired + surge_of(deployment)) / before + 0.5) - current
         return min(share, to_add - added) if to_add > 0 else max(share, to_add - added)
 
-    def _scale(self, deployment: Json, version: Json, size: int, *, noting: bool = False) -> None:
-        if size == replicas_of(version) and not noting:
+    def _scale(
+        self, deployment: Json, replica_set: Json, size: int, *, always: bool = False
+    ) -> None:
+        if size == replicas_of(replica_set) and not always:
             return
-        annotations = {**annotations_of(version), **self._sizes(deployment)}
-        self.registry.set_metadata("ReplicaSet", key_of(version), annotations=annotations)
-        self.registry.set_spec("ReplicaSet", key_of(version), replicas=size)
+        annotations = {**annotations_of(replica_set), **self._sizes(deployment)}
+        self.registry.set_metadata("ReplicaSet", key_of(replica_set), annotations=annotations)
+        self.registry.set_spec("ReplicaSet", key_of(replica_set), replicas=size)
 
     def _sizes(self, deployment: Json) -> dict[str, str]:
-        wanted = replicas_of(deployment)
-        return {DESIRED: str(wanted), MOST: str(wanted + surge_of(deployment))}
+        desired = replicas_of(deployment)
+        return {
+            DEPLOYMENT_DESIRED_REPLICAS: str(desired),
+            DEPLOYMENT_MAX_REPLICAS: str(desired + surge_of(deployment)),
+        }
 
-    # ------------------------------------------------------------ telling
+    # ------------------------------------------------------------ status
 
     def _write_status(self, deployment: Json) -> None:
-        versions = self._versions(deployment)
-        there = [each["status"] for each in versions.all]
-        new = versions.new["status"].get("replicas", 0) if versions.new is not None else 0
-        available = sum(each.get("availableReplicas", 0) for each in there)
+        owned = self._owned(deployment)
+        statuses = [replica_set["status"] for replica_set in owned.all]
+        new = owned.new["status"].get("replicas", 0) if owned.new is not None else 0
+        available = sum(status.get("availableReplicas", 0) for status in statuses)
         status = {
             **deployment["status"],
             "observedGeneration": deployment["metadata"]["generation"],
-            "replicas": sum(each.get("replicas", 0) for each in there),
+            "replicas": sum(status.get("replicas", 0) for status in statuses),
             "updatedReplicas": new,
-            "readyReplicas": sum(each.get("readyReplicas", 0) for each in there),
+            "readyReplicas": sum(status.get("readyReplicas", 0) for status in statuses),
             "availableReplicas": available,
-            "unavailableReplicas": max(0, total(versions.all) - available),
+            "unavailableReplicas": max(0, total(owned.all) - available),
         }
-        least = replicas_of(deployment) - unavailable_of(deployment)
-        is_enough = "True" if available >= least else "False"
+        min_available = replicas_of(deployment) - unavailable_of(deployment)
+        is_enough = "True" if available >= min_available else "False"
         state = condition("Available", is_enough, self.registry.now())
         self.registry.set_status("Deployment", key_of(deployment), with_conditions(status, [state]))
 
 
 def strategy_of(deployment: Json) -> str:
-    """How it replaces its pods."""
+    """The type of its rollout strategy."""
     kind: str = deployment["spec"].get("strategy", {}).get("type", "RollingUpdate")
     return kind
 
 
 def surge_of(deployment: Json) -> int:
-    """How many pods more than it wants it may have in a rollout."""
+    """maxSurge as a number of pods."""
     if strategy_of(deployment) == "Recreate":
         return 0
     rolling = deployment["spec"].get("strategy", {}).get("rollingUpdate") or {}
-    asked = rolling.get("maxSurge", DEFAULT_PERCENT)
-    return scaled(asked, replicas_of(deployment), round_up=True)
+    surge = rolling.get("maxSurge", DEFAULT_SHARE)
+    return scaled_value(surge, replicas_of(deployment), round_up=True)
 
 
 def unavailable_of(deployment: Json) -> int:
-    """How many pods fewer than it wants it may have in a rollout."""
-    wanted = replicas_of(deployment)
-    if strategy_of(deployment) == "Recreate" or not wanted:
+    """maxUnavailable as a number of pods; 1 if both it and maxSurge are 0."""
+    desired = replicas_of(deployment)
+    if strategy_of(deployment) == "Recreate" or not desired:
         return 0
     rolling = deployment["spec"].get("strategy", {}).get("rollingUpdate") or {}
-    asked = scaled(rolling.get("maxUnavailable", DEFAULT_PERCENT), wanted, round_up=False)
-    if not asked and not surge_of(deployment):
+    share = rolling.get("maxUnavailable", DEFAULT_SHARE)
+    unavailable = scaled_value(share, desired, round_up=False)
+    if not unavailable and not surge_of(deployment):
         return 1
-    return min(asked, wanted)
+    return min(unavailable, desired)
 
 
-def total(versions: Iterable[Json]) -> int:
-    """How many pods these are to have."""
-    return sum(map(replicas_of, versions))
+def total(replica_sets: Iterable[Json]) -> int:
+    """The desired replicas of these together."""
+    return sum(map(replicas_of, replica_sets))
 
 
-def available_in(version: Json) -> int:
-    """How many of its pods serve."""
-    count: int = version["status"].get("availableReplicas", 0)
+def available_in(replica_set: Json) -> int:
+    """Its available replicas."""
+    count: int = replica_set["status"].get("availableReplicas", 0)
     return count
 
 
-def age(version: Json) -> tuple[str, str]:
-    """By which the oldest comes first."""
-    metadata = version["metadata"]
+def age(replica_set: Json) -> tuple[str, str]:
+    """A sort key by which the oldest comes first."""
+    metadata = replica_set["metadata"]
     return metadata.get("creationTimestamp", ""), metadata["name"]
 
 
 def without_hash(template: Json | None) -> Json | None:
-    """A ReplicaSet's template as its Deployment has it."""
+    """A ReplicaSet's template without the hash label, as its Deployment has it."""
     if template is None:
         return None
     labels = {**(template.get("metadata") or {}).get("labels", {})}

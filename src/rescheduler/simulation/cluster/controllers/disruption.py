@@ -1,4 +1,4 @@
-"""Disruption budgets: how many pods of an application may be missing now."""
+"""PodDisruptionBudgets: how many more pods may be disrupted now."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -15,65 +15,65 @@ from rescheduler.simulation.cluster.json_objects import (
     is_deleting,
     key_of,
     labels_of,
-    moment_of,
-    scaled,
+    parse_time,
+    scaled_value,
 )
 from rescheduler.simulation.cluster.object_store import ObjectChange
-from rescheduler.simulation.cluster.pod_counts import Group
+from rescheduler.simulation.cluster.pod_counts import PodGroup
 
-# A pod that was to be evicted and is still there by then was not evicted.
-EVICTED_WITHIN = timedelta(minutes=2)
+# A disrupted pod that is not deleted by then was not evicted.
+DISRUPTION_TIMEOUT = timedelta(minutes=2)
 SCALABLE = ("ReplicaSet", "ReplicationController", "StatefulSet")
-MOST_KNOWN = 1000
+CACHE_SIZE = 1000
 
 
 class Unscalable(Exception):
-    """A pod's controller has no number of pods that it wants."""
+    """A pod's controller has no replica count."""
 
 
-class Budgets(Controller):
-    """Counts healthy pods. Of two budgets for a pod only one hears of its changes, as is real."""
+class DisruptionController(Controller):
+    """Keeps statuses up to date. As in Kubernetes, a pod's changes update only one budget."""
 
-    def __init__(self, around: ControllerContext) -> None:
-        super().__init__(around)
-        self._known: dict[str, dict[frozenset[tuple[str, str]], str]] = {}
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._budget_for: dict[str, dict[frozenset[tuple[str, str]], str]] = {}
 
-    def watches(self) -> None:
+    def start_watching(self) -> None:
         self.store.listen("PodDisruptionBudget", self._budget_changed)
-        self.follow("PodDisruptionBudget", with_status=True)
+        self.watch("PodDisruptionBudget", with_status=True)
         self.store.listen("Pod", self._pod_changed)
 
-    # ------------------------------------------------------------ who hears of a pod
+    # ------------------------------------------------------------ the budget of a pod
 
     def _budget_changed(self, change: ObjectChange) -> None:
         old, new = change.old, change.new
         if old is None or new is None or old["spec"] is not new["spec"]:
-            self._known.pop(change.key.partition("/")[0], None)
+            self._budget_for.pop(change.key.partition("/")[0], None)
 
     def _pod_changed(self, change: ObjectChange) -> None:
         old, new = change.old, change.new
         if old is not None and (new is None or labels_of(old) != labels_of(new)):
-            self._want_for(old)
+            self._enqueue_for(old)
         if new is not None:
-            self._want_for(new)
+            self._enqueue_for(new)
 
-    def _want_for(self, pod: Json) -> None:
+    def _enqueue_for(self, pod: Json) -> None:
         budget = self._first_for(pod["metadata"]["namespace"], labels_of(pod))
         if budget:
-            self.want(budget)
+            self.enqueue(budget)
 
     def _first_for(self, namespace: str, labels: Mapping[str, str]) -> str:
-        """The one budget that hears of pods with such labels; nothing if there is none."""
-        known = self._known.setdefault(namespace, {})
-        word = frozenset(labels.items())
-        found = known.get(word)
+        """The key of the first budget that selects these labels, or empty."""
+        known = self._budget_for.setdefault(namespace, {})
+        labels_key = frozenset(labels.items())
+        found = known.get(labels_key)
         if found is None:
-            if len(known) > MOST_KNOWN:
+            if len(known) > CACHE_SIZE:
                 known.clear()
-            found = known[word] = self._found(namespace, labels)
+            found = known[labels_key] = self._find(namespace, labels)
         return found
 
-    def _found(self, namespace: str, labels: Mapping[str, str]) -> str:
+    def _find(self, namespace: str, labels: Mapping[str, str]) -> str:
         for budget in self.indexes.objects_in("PodDisruptionBudget", namespace):
             selector = budget["spec"].get("selector")
             if selector is not None and matches(self.registry.selectors.of(selector), labels):
@@ -82,7 +82,7 @@ class Budgets(Controller):
 
     # ------------------------------------------------------------ one budget
 
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         budget = self.store.get("PodDisruptionBudget", key)
         if budget is None:
             return
@@ -90,22 +90,28 @@ class Budgets(Controller):
         namespace = budget["metadata"]["namespace"]
         groups = []
         if selector is not None:
-            groups = self.indexes.census.selected(namespace, self.registry.selectors.of(selector))
+            groups = self.indexes.pod_counts.selected(
+                namespace, self.registry.selectors.of(selector)
+            )
         try:
             expected, desired = self._expected(budget, groups)
         except Unscalable:
-            # The pods' number is not known, so none may be missing.
+            # The expected number of pods is not known, so no disruption is allowed.
             status = {**budget["status"], "disruptionsAllowed": 0}
             status["observedGeneration"] = budget["metadata"]["generation"]
             self.registry.set_status("PodDisruptionBudget", key, status)
             return
-        self._write(budget, groups, expected, desired)
+        self._write_status(budget, groups, expected, desired)
 
-    def _write(self, budget: Json, groups: list[Group], expected: int, desired: int) -> None:
+    def _write_status(
+        self, budget: Json, groups: list[PodGroup], expected: int, desired: int
+    ) -> None:
         disrupted = self._disrupted(budget)
         namespace = budget["metadata"]["namespace"]
         healthy = sum(group.healthy for group in groups)
-        healthy -= sum(self.indexes.census.is_healthy(f"{namespace}/{name}") for name in disrupted)
+        healthy -= sum(
+            self.indexes.pod_counts.is_healthy(f"{namespace}/{name}") for name in disrupted
+        )
         status = {
             "currentHealthy": healthy,
             "desiredHealthy": desired,
@@ -118,51 +124,53 @@ class Budgets(Controller):
         self.registry.set_status("PodDisruptionBudget", key_of(budget), status)
 
     def _disrupted(self, budget: Json) -> dict[str, str]:
-        """The pods that are as good as evicted."""
+        """Pods whose eviction was allowed and that are not deleted yet, with the time."""
         noted = budget["status"].get("disruptedPods")
         if not noted:
             return {}
         namespace = budget["metadata"]["namespace"]
         pods = {name: self.store.get("Pod", f"{namespace}/{name}") for name in noted}
-        there = [name for name, pod in pods.items() if pod is not None and not is_deleting(pod)]
-        ends = {name: moment_of(noted[name]) + EVICTED_WITHIN for name in there}
+        present = [name for name, pod in pods.items() if pod is not None and not is_deleting(pod)]
+        ends = {name: parse_time(noted[name]) + DISRUPTION_TIMEOUT for name in present}
         now = self.clock.now()
-        kept = {name: noted[name] for name in there if ends[name] >= now}
+        kept = {name: noted[name] for name in present if ends[name] >= now}
         if kept:
             left = min(ends[name] for name in kept) - now
-            self.want_after(key_of(budget), left.total_seconds() + 1)
+            self.enqueue_after(key_of(budget), left.total_seconds() + 1)
         return kept
 
-    def _expected(self, budget: Json, groups: list[Group]) -> tuple[int, int]:
-        """How many pods there should be, and how many of them have to be healthy."""
+    def _expected(self, budget: Json, groups: list[PodGroup]) -> tuple[int, int]:
+        """The expected number of pods, and how many of them must be healthy."""
         spec = budget["spec"]
-        if (most := spec.get("maxUnavailable")) is not None:
+        if (max_unavailable := spec.get("maxUnavailable")) is not None:
             expected = self._scale(groups)
-            return expected, max(0, expected - scaled(most, expected, round_up=True))
-        least = spec.get("minAvailable", 0)
-        if isinstance(least, int):
-            return sum(len(group.pods) for group in groups), least
+            return expected, max(
+                0, expected - scaled_value(max_unavailable, expected, round_up=True)
+            )
+        min_available = spec.get("minAvailable", 0)
+        if isinstance(min_available, int):
+            return sum(len(group.pods) for group in groups), min_available
         expected = self._scale(groups)
-        return expected, scaled(least, expected, round_up=True)
+        return expected, scaled_value(min_available, expected, round_up=True)
 
-    def _scale(self, groups: list[Group]) -> int:
-        """How many pods their controllers want together."""
+    def _scale(self, groups: list[PodGroup]) -> int:
+        """The desired replicas of the pods' controllers together."""
         scales: dict[str, int] = {}
         for group in groups:
             for _, owner in group.owners.values():
-                uid, wanted = self._wanted_by(owner, group.namespace)
-                scales[uid] = wanted
+                uid, replicas = self._replicas_of(owner, group.namespace)
+                scales[uid] = replicas
         return sum(scales.values())
 
-    def _wanted_by(self, owner: Json, namespace: str) -> tuple[str, int]:
+    def _replicas_of(self, owner: Json, namespace: str) -> tuple[str, int]:
         found = None
         if owner["kind"] in SCALABLE:
             found = self.store.get(owner["kind"], f"{namespace}/{owner['name']}")
         if found is None or found["metadata"]["uid"] != owner["uid"]:
             raise Unscalable
-        above = controller_of(found)
-        if above is not None and above["kind"] == "Deployment":
-            deployment = self.store.get("Deployment", f"{namespace}/{above['name']}")
+        reference = controller_of(found)
+        if reference is not None and reference["kind"] == "Deployment":
+            deployment = self.store.get("Deployment", f"{namespace}/{reference['name']}")
             if deployment is not None:
-                return above["uid"], replicas_of(deployment)
+                return reference["uid"], replicas_of(deployment)
         return owner["uid"], replicas_of(found)

@@ -1,4 +1,4 @@
-"""Garbage: whatever belongs to something that is gone goes as well."""
+"""Garbage collection: objects of deleted owners and namespaces are deleted."""
 
 from rescheduler.simulation.cluster.controllers.base import Controller
 from rescheduler.simulation.cluster.json_objects import is_deleting
@@ -9,39 +9,39 @@ OWNERS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "D
 
 
 class GarbageCollector(Controller):
-    """Deletes what owners and namespaces leave behind. Its keys are uids and namespaces."""
+    """Its keys are the uids of deleted owners, and `namespace/<name>`."""
 
-    def watches(self) -> None:
+    def start_watching(self) -> None:
         for kind in OWNERS:
             self.store.listen(kind, self._owner_changed)
         self.store.listen("Namespace", self._namespace_changed)
 
     def _owner_changed(self, change: ObjectChange) -> None:
         if change.new is None and change.old is not None:
-            self.want(change.old["metadata"]["uid"])
+            self.enqueue(change.old["metadata"]["uid"])
 
     def _namespace_changed(self, change: ObjectChange) -> None:
         if change.new is None:
-            self.want(f"namespace/{change.key}")
+            self.enqueue(f"namespace/{change.key}")
 
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         kind, _, namespace = key.partition("/")
         if namespace and kind == "namespace":
-            self._empty(namespace)
+            self._delete_all_in(namespace)
             return
         for owned, index in (("Pod", self.indexes.pods_of), *self.indexes.owned.items()):
-            for each in index.keys(key):
-                value = self.store.get(owned, each)
+            for owned_key in index.keys(key):
+                value = self.store.get(owned, owned_key)
                 if value is None or is_deleting(value):
                     continue
                 owners = value["metadata"]["ownerReferences"]
                 if len(owners) == 1:
-                    self.registry.delete(BY_NAME[owned], each)
+                    self.registry.delete(BY_NAME[owned], owned_key)
                 else:
-                    left = [owner for owner in owners if owner["uid"] != key]
-                    self.registry.set_metadata(owned, each, ownerReferences=left)
+                    others = [owner for owner in owners if owner["uid"] != key]
+                    self.registry.set_metadata(owned, owned_key, ownerReferences=others)
 
-    def _empty(self, namespace: str) -> None:
+    def _delete_all_in(self, namespace: str) -> None:
         for resource in RESOURCES:
             if not resource.namespaced:
                 continue

@@ -1,8 +1,8 @@
-"""Jobs: pods that run to their end, so often, so many at a time."""
+"""Jobs: `completions` pods that succeed, at most `parallelism` at a time."""
 
 from datetime import timedelta
 
-from rescheduler.migration.observer import JOB_UID
+from rescheduler.labels import JOB_CONTROLLER_UID, JOB_NAME
 from rescheduler.simulation.cluster.controllers.base import Controller
 from rescheduler.simulation.cluster.json_objects import (
     Json,
@@ -12,26 +12,25 @@ from rescheduler.simulation.cluster.json_objects import (
     is_deleting,
     is_ready,
     key_of,
-    moment_of,
+    parse_time,
     phase_of,
     reference_to,
     uid_of,
     with_conditions,
 )
-from rescheduler.simulation.cluster.pod_admission import completed_pod_spec
+from rescheduler.simulation.cluster.pod_admission import with_pod_defaults
 from rescheduler.simulation.cluster.resources import BY_NAME
 
 PODS, JOBS = BY_NAME["Pod"], BY_NAME["Job"]
-JOB_NAME = "batch.kubernetes.io/job-name"
 
 
-class Jobs(Controller):
-    """Keeps as many pods running as there is work left. A pod that failed is made again."""
+class JobController(Controller):
+    """Keeps as many pods running as completions are left. A failed pod is replaced."""
 
-    def watches(self) -> None:
-        self.follow("Job", with_status=True)
+    def start_watching(self) -> None:
+        self.watch("Job", with_status=True)
 
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         job = self.store.get("Job", key)
         if job is None or is_deleting(job):
             return
@@ -41,31 +40,31 @@ class Jobs(Controller):
         pods = self.indexes.pods_owned_by(uid_of(job))
         succeeded = sum(phase_of(pod) == "Succeeded" for pod in pods)
         active = [pod for pod in pods if is_active(pod)]
-        wanted = self._to_run(job, succeeded, len(active))
+        desired = self._desired_active(job, succeeded, len(active))
         if job["spec"].get("template"):
-            for _ in range(wanted - len(active)):
-                self._make_pod(job)
-            for pod in active[: max(0, len(active) - wanted)]:
+            for _ in range(desired - len(active)):
+                self._create_pod(job)
+            for pod in active[: max(0, len(active) - desired)]:
                 self.registry.delete(PODS, key_of(pod))
         self._write_status(job, pods, succeeded)
 
-    def _to_run(self, job: Json, succeeded: int, active: int) -> int:
-        """How many pods are to run now."""
+    def _desired_active(self, job: Json, succeeded: int, active: int) -> int:
+        """How many pods should run now."""
         if job["spec"].get("suspend"):
             return 0
-        at_once: int = job["spec"].get("parallelism", 1)
+        parallelism: int = job["spec"].get("parallelism", 1)
         completions = job["spec"].get("completions")
         if completions is None and "parallelism" not in job["spec"]:
             completions = 1
         if completions is None:
-            return active if succeeded else at_once
-        return max(0, min(at_once, int(completions) - succeeded))
+            return active if succeeded else parallelism
+        return max(0, min(parallelism, int(completions) - succeeded))
 
-    def _make_pod(self, job: Json) -> None:
+    def _create_pod(self, job: Json) -> None:
         template = job["spec"]["template"]
         own = template.get("metadata") or {}
         name = job["metadata"]["name"]
-        labels = {JOB_UID: uid_of(job), JOB_NAME: name, "job-name": name}
+        labels = {JOB_CONTROLLER_UID: uid_of(job), JOB_NAME: name, "job-name": name}
         metadata = {
             **{key: value for key, value in own.items() if value},
             "generateName": f"{name}-",
@@ -73,13 +72,13 @@ class Jobs(Controller):
             "ownerReferences": [reference_to(job)],
         }
         spec = {"restartPolicy": "Never", **template["spec"]}
-        body = {"metadata": metadata, "spec": completed_pod_spec(spec, self.store)}
+        body = {"metadata": metadata, "spec": with_pod_defaults(spec, self.store)}
         self.registry.create(PODS, job["metadata"]["namespace"], body)
 
     def _write_status(self, job: Json, pods: list[Json], succeeded: int) -> None:
         job = self.store.all("Job")[key_of(job)]
-        there = self.indexes.pods_owned_by(uid_of(job))
-        active = [pod for pod in there if is_active(pod)]
+        current = self.indexes.pods_owned_by(uid_of(job))
+        active = [pod for pod in current if is_active(pod)]
         status = {
             **job["status"],
             "startTime": job["status"].get("startTime") or self.registry.now(),
@@ -95,13 +94,13 @@ class Jobs(Controller):
         self.registry.set_status("Job", key_of(job), status)
 
     def _expire(self, job: Json) -> None:
-        """Delete a job that has been over for as long as it says."""
+        """Delete a finished job after its ttlSecondsAfterFinished."""
         seconds = job["spec"].get("ttlSecondsAfterFinished")
         if seconds is None:
             return
-        ends = moment_of(job["status"]["completionTime"]) + timedelta(seconds=seconds)
+        ends = parse_time(job["status"]["completionTime"]) + timedelta(seconds=seconds)
         left = (ends - self.clock.now()).total_seconds()
         if left > 0:
-            self.want_after(key_of(job), left)
+            self.enqueue_after(key_of(job), left)
         else:
             self.registry.delete(JOBS, key_of(job))

@@ -1,4 +1,7 @@
-"""The nodes: they make pods Ready, let them run to their end, and let them stop."""
+"""Kubelets: pods become Ready, succeed and are removed, each after some time."""
+
+from enum import Enum, auto
+from typing import NamedTuple
 
 from rescheduler.labels import RUNS_FOR_SECONDS, STARTS_IN_SECONDS
 from rescheduler.simulation.cluster.controllers.base import Controller, ControllerContext
@@ -7,37 +10,51 @@ from rescheduler.simulation.cluster.json_objects import (
     annotations_of,
     condition,
     is_deleting,
-    is_over,
+    is_finished,
     is_ready,
-    moment_of,
+    parse_time,
+    uid_of,
     with_conditions,
 )
 from rescheduler.simulation.cluster.object_store import ObjectChange
-from rescheduler.simulation.cluster.resources import BY_NAME
 
-PODS = BY_NAME["Pod"]
+
+class PodStep(Enum):
+    """What a kubelet does to a pod."""
+
+    READY = auto()
+    SUCCEED = auto()
+    REMOVE = auto()
+
+
+class PlannedStep(NamedTuple):
+    """The next step of a pod, and when it happens."""
+
+    pod_uid: str
+    step: PodStep
+    at_seconds: float
 
 
 class Kubelets(Controller):
-    """All nodes' kubelets. A node that is not Ready does nothing until it is again."""
+    """The kubelets of all nodes. That of a node that is not Ready does nothing."""
 
-    def __init__(self, around: ControllerContext) -> None:
-        super().__init__(around)
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
         self.hanging: set[str] = set()
-        """Nodes that do nothing any more, although they seem well."""
-        self._due: dict[str, tuple[str, str, float]] = {}
+        """Nodes whose kubelet does nothing although they are Ready."""
+        self._next: dict[str, PlannedStep] = {}
 
-    def watches(self) -> None:
+    def start_watching(self) -> None:
         self.store.listen("Pod", self._pod_changed)
         self.store.listen("Node", self._node_changed)
         for key in list(self.store.all("Pod")):
-            self.want(key)
+            self.enqueue(key)
 
     def _pod_changed(self, change: ObjectChange) -> None:
         pod = change.new
         if pod is None:
-            self._due.pop(change.key, None)
-            self.forget(change.key)
+            self._next.pop(change.key, None)
+            self.cancel_timer(change.key)
             return
         if not pod["spec"].get("nodeName"):
             return
@@ -47,27 +64,27 @@ class Kubelets(Controller):
         self._plan_next(change.key, pod)
 
     def _node_changed(self, change: ObjectChange) -> None:
-        """A node that has come back takes up its pods where it had left them."""
-        is_back = change.new is not None and is_ready(change.new)
-        if is_back and (change.old is None or not is_ready(change.old)):
+        """A node that is Ready again continues with its pods."""
+        is_ready_now = change.new is not None and is_ready(change.new)
+        if is_ready_now and (change.old is None or not is_ready(change.old)):
             for key in self.indexes.pods_on.keys(change.key):
-                self.want(key)
+                self.enqueue(key)
 
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         pod = self.store.get("Pod", key)
         if pod is None or not pod["spec"].get("nodeName") or not self._node_works(pod):
             return
-        what = next_for(pod)
-        due = self._due.get(key)
-        if not what:
+        step = next_step(pod)
+        planned = self._next.get(key)
+        if step is None:
             return
-        if due is None or due[0] != pod["metadata"]["uid"] or due[1] != what:
+        if planned is None or planned.pod_uid != uid_of(pod) or planned.step is not step:
             self._plan_next(key, pod)
-        elif due[2] <= self.clock.seconds() + 1e-6:
-            del self._due[key]
-            self._do(what, key, pod)
+        elif planned.at_seconds <= self.clock.seconds() + 1e-6:
+            del self._next[key]
+            self._do(step, key, pod)
         else:
-            self.want_after(key, due[2] - self.clock.seconds())
+            self.enqueue_after(key, planned.at_seconds - self.clock.seconds())
 
     def _node_works(self, pod: Json) -> bool:
         name = pod["spec"]["nodeName"]
@@ -75,55 +92,59 @@ class Kubelets(Controller):
         return node is not None and is_ready(node) and name not in self.hanging
 
     def _plan_next(self, key: str, pod: Json) -> None:
-        """Draw how long the next thing takes that happens to a pod."""
-        what = next_for(pod)
-        if not what:
+        """Draw how long the next step of a pod takes."""
+        step = next_step(pod)
+        if step is None:
             return
-        seconds = self._seconds_until(what, pod)
-        self._due[key] = (pod["metadata"]["uid"], what, self.clock.seconds() + seconds)
-        self.forget(key)
-        self.want_after(key, seconds)
+        seconds = self._seconds_until(step, pod)
+        self._next[key] = PlannedStep(uid_of(pod), step, self.clock.seconds() + seconds)
+        self.cancel_timer(key)
+        self.enqueue_after(key, seconds)
 
-    def _seconds_until(self, what: str, pod: Json) -> float:
-        timings, chance = self.around.timings, self.around.chance
-        if what == "ready":
+    def _seconds_until(self, step: PodStep, pod: Json) -> float:
+        timings, chance = self.context.timings, self.context.chance
+        if step is PodStep.READY:
             own = annotations_of(pod).get(STARTS_IN_SECONDS)
             return float(own) if own else timings.ready.draw(chance)
-        if what == "end":
+        if step is PodStep.SUCCEED:
             own = annotations_of(pod).get(RUNS_FOR_SECONDS)
             return float(own) if own else timings.run.draw(chance)
-        promised = moment_of(pod["metadata"]["deletionTimestamp"]) - self.clock.now()
-        return max(0.0, min(timings.stop.draw(chance), promised.total_seconds()))
+        grace = parse_time(pod["metadata"]["deletionTimestamp"]) - self.clock.now()
+        return max(0.0, min(timings.stop.draw(chance), grace.total_seconds()))
 
-    def _do(self, what: str, key: str, pod: Json) -> None:
-        if what == "stop":
-            self.store.remove("Pod", key)
-        elif what == "end":
-            self._end(key, pod)
-        else:
-            self._make_ready(key, pod)
+    def _do(self, step: PodStep, key: str, pod: Json) -> None:
+        match step:
+            case PodStep.REMOVE:
+                self.store.remove("Pod", key)
+            case PodStep.SUCCEED:
+                self._set_succeeded(key, pod)
+            case PodStep.READY:
+                self._set_ready(key, pod)
 
-    def _make_ready(self, key: str, pod: Json) -> None:
+    def _set_ready(self, key: str, pod: Json) -> None:
         now = self.registry.now()
-        states = [condition(type, "True", now) for type in ("Initialized", "Ready")]
-        states.append(condition("ContainersReady", "True", now))
-        status = with_conditions({**pod["status"], "phase": "Running", "startTime": now}, states)
-        made = self.registry.set_status("Pod", key, status)
-        self._plan_next(key, made)
+        conditions = [condition(type, "True", now) for type in ("Initialized", "Ready")]
+        conditions.append(condition("ContainersReady", "True", now))
+        status = with_conditions(
+            {**pod["status"], "phase": "Running", "startTime": now}, conditions
+        )
+        self._plan_next(key, self.registry.set_status("Pod", key, status))
 
-    def _end(self, key: str, pod: Json) -> None:
+    def _set_succeeded(self, key: str, pod: Json) -> None:
         now = self.registry.now()
-        states = [condition("Ready", "False", now, "PodCompleted")]
-        status = with_conditions({**pod["status"], "phase": "Succeeded"}, states)
+        conditions = [condition("Ready", "False", now, "PodCompleted")]
+        status = with_conditions({**pod["status"], "phase": "Succeeded"}, conditions)
         self.registry.set_status("Pod", key, status)
 
 
-def next_for(pod: Json) -> str:
-    """What happens to a pod next, if nobody interferes."""
+def next_step(pod: Json) -> PodStep | None:
+    """The next step of a pod on a node that works, if there is one."""
     if is_deleting(pod):
-        return "stop"
-    if is_over(pod):
-        return ""
+        return PodStep.REMOVE
+    if is_finished(pod):
+        return None
     if not is_ready(pod):
-        return "" if annotations_of(pod).get(STARTS_IN_SECONDS) == "never" else "ready"
-    return "" if pod["spec"].get("restartPolicy", "Always") == "Always" else "end"
+        never_starts = annotations_of(pod).get(STARTS_IN_SECONDS) == "never"
+        return None if never_starts else PodStep.READY
+    runs_for_ever = pod["spec"].get("restartPolicy", "Always") == "Always"
+    return None if runs_for_ever else PodStep.SUCCEED

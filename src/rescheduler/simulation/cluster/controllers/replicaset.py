@@ -1,4 +1,4 @@
-"""ReplicaSets and ReplicationControllers: adopt, release, make and retire pods."""
+"""ReplicaSets and ReplicationControllers: adopt, release, create and delete pods."""
 
 from collections import Counter
 from functools import cmp_to_key
@@ -21,60 +21,60 @@ from rescheduler.simulation.cluster.json_objects import (
     key_of,
     labels_of,
     matches_labels,
-    moment_of,
+    parse_time,
     phase_of,
     ready_since,
     reference_to,
     uid_of,
 )
 from rescheduler.simulation.cluster.object_store import ObjectChange
-from rescheduler.simulation.cluster.pod_admission import completed_pod_spec
+from rescheduler.simulation.cluster.pod_admission import with_pod_defaults
 from rescheduler.simulation.cluster.resources import BY_NAME
 
-# As many as the real one makes or deletes in one go.
+# The most pods that the real controller creates or deletes in one reconciliation.
 BURST = 500
 PHASE_RANKS = {"Pending": 0, "Unknown": 1, "Running": 2}
 PODS = BY_NAME["Pod"]
 
 
-class ReplicaSets(Controller):
-    """Keeps as many pods as each ReplicaSet, or ReplicationController, wants."""
+class ReplicaSetController(Controller):
+    """Keeps the desired number of pods of ReplicaSets, or of ReplicationControllers."""
 
-    def __init__(self, around: ControllerContext, kind: str = "ReplicaSet") -> None:
-        super().__init__(around)
+    def __init__(self, context: ControllerContext, kind: str = "ReplicaSet") -> None:
+        super().__init__(context)
         self.kind = kind
-        self._templates = PreparedTemplates(around)
-        self._unclaimed: dict[str, None] = {}
-        """Those whose pods may not be theirs any more, or not yet."""
+        self._pod_bodies = PodBodies(context)
+        self._to_claim: dict[str, None] = {}
+        """Keys of those that may have to adopt or release pods."""
 
-    def watches(self) -> None:
-        self.follow(self.kind)
-        self._unclaimed |= dict.fromkeys(self.store.all(self.kind))
+    def start_watching(self) -> None:
+        self.watch(self.kind)
+        self._to_claim |= dict.fromkeys(self.store.all(self.kind))
 
     def pod_changed(self, owner: str, change: ObjectChange) -> None:
-        self.want(owner)
+        self.enqueue(owner)
         old, new = change.old, change.new
         if old is not None and new is not None and labels_of(old) != labels_of(new):
-            self._unclaimed[owner] = None
+            self._to_claim[owner] = None
 
     def orphan_changed(self, pod: Json) -> None:
-        for each in self.indexes.objects_in(self.kind, pod["metadata"]["namespace"]):
-            if matches_labels(self.registry.selectors.of(each["spec"]["selector"]), pod):
-                self._unclaimed[key_of(each)] = None
-                self.want(key_of(each))
+        for owner in self.indexes.objects_in(self.kind, pod["metadata"]["namespace"]):
+            if matches_labels(self.registry.selectors.of(owner["spec"]["selector"]), pod):
+                self._to_claim[key_of(owner)] = None
+                self.enqueue(key_of(owner))
 
-    def look_at(self, key: str) -> None:
+    def reconcile(self, key: str) -> None:
         found = self.store.get(self.kind, key)
         if found is None:
             return
-        if key in self._unclaimed:
-            del self._unclaimed[key]
+        if key in self._to_claim:
+            del self._to_claim[key]
             self._claim(found)
         if not is_deleting(found):
             self._manage(found)
         self._write_status(found)
 
-    # ------------------------------------------------------------ whose pods they are
+    # ------------------------------------------------------------ ownership
 
     def _claim(self, owner: Json) -> None:
         """Release pods that it no longer selects, and adopt those without a controller."""
@@ -90,53 +90,58 @@ class ReplicaSets(Controller):
                 references = [*others, reference_to(owner)]
                 self.registry.set_metadata("Pod", key_of(pod), ownerReferences=references)
 
-    def _pods(self, owner: Json) -> list[Json]:
-        """Those that count."""
+    def _active_pods(self, owner: Json) -> list[Json]:
+        """Its active pods."""
         return [pod for pod in self.indexes.pods_owned_by(uid_of(owner)) if is_active(pod)]
 
-    # ------------------------------------------------------------ how many there are
+    # ------------------------------------------------------------ replicas
 
     def _manage(self, owner: Json) -> None:
-        missing = replicas_of(owner) - self.indexes.census.tally(uid_of(owner)).active
+        missing = replicas_of(owner) - self.indexes.pod_counts.owned_by(uid_of(owner)).active
         if missing > 0:
             for _ in range(min(missing, BURST)):
-                self._make_pod(owner)
+                self._create_pod(owner)
             if missing > BURST:
-                self.want(key_of(owner))
+                self.enqueue(key_of(owner))
         elif missing < 0:
-            for pod in self._to_retire(owner, self._pods(owner))[: min(-missing, BURST)]:
+            for pod in self._in_deletion_order(owner, self._active_pods(owner))[
+                : min(-missing, BURST)
+            ]:
                 self.registry.delete(PODS, key_of(pod), uid=uid_of(pod))
 
-    def _make_pod(self, owner: Json) -> None:
-        prepared = self._templates.of(owner)
-        if prepared is not None:
-            self.registry.create(PODS, owner["metadata"]["namespace"], prepared)
+    def _create_pod(self, owner: Json) -> None:
+        body = self._pod_bodies.of(owner)
+        if body is not None:
+            self.registry.create(PODS, owner["metadata"]["namespace"], body)
 
-    def _to_retire(self, owner: Json, pods: list[Json]) -> list[Json]:
-        """Its pods, those first that are deleted first."""
-        on_node = Counter(pod["spec"].get("nodeName", "") for pod in self._related(owner, pods))
+    def _in_deletion_order(self, owner: Json, pods: list[Json]) -> list[Json]:
+        """Its pods; the first is deleted first."""
+        siblings = self._pods_of_all_versions(owner, pods)
+        on_node = Counter(pod["spec"].get("nodeName", "") for pod in siblings)
         now = self.clock.now().timestamp()
-        ranked = [Candidate(pod, on_node[pod["spec"].get("nodeName", "")], now) for pod in pods]
-        return [each.pod for each in sorted(ranked, key=cmp_to_key(compared))]
+        candidates = [
+            DeletionCandidate(pod, on_node[pod["spec"].get("nodeName", "")], now) for pod in pods
+        ]
+        return [ranked.pod for ranked in sorted(candidates, key=cmp_to_key(compare_for_deletion))]
 
-    def _related(self, owner: Json, pods: list[Json]) -> list[Json]:
-        """The pods of all versions of the same application."""
-        above = controller_of(owner)
-        if above is None:
+    def _pods_of_all_versions(self, owner: Json, pods: list[Json]) -> list[Json]:
+        """The active pods of all ReplicaSets of the same Deployment."""
+        deployment = controller_of(owner)
+        if deployment is None:
             return pods
         sets = self.store.all("ReplicaSet")
         return [
             pod
-            for key in self.indexes.owned["ReplicaSet"].keys(above["uid"])
+            for key in self.indexes.owned["ReplicaSet"].keys(deployment["uid"])
             for pod in self.indexes.pods_owned_by(uid_of(sets[key]))
             if is_active(pod)
         ]
 
-    # ------------------------------------------------------------ what it says of them
+    # ------------------------------------------------------------ status
 
     def _write_status(self, owner: Json) -> None:
         owner = self.store.all(self.kind)[key_of(owner)]
-        active, ready = self.indexes.census.tally(uid_of(owner))
+        active, ready = self.indexes.pod_counts.owned_by(uid_of(owner))
         status = {**owner["status"], "observedGeneration": owner["metadata"]["generation"]}
         status |= {
             "replicas": active,
@@ -147,37 +152,37 @@ class ReplicaSets(Controller):
         self.registry.set_status(self.kind, key_of(owner), status)
 
     def _available(self, owner: Json, ready: int) -> int:
-        """How many have been Ready for long enough; looks again when the next will have been."""
-        settle = owner["spec"].get("minReadySeconds", 0)
-        if not settle:
+        """How many pods have been Ready for minReadySeconds; queues itself for the next."""
+        min_ready_seconds = owner["spec"].get("minReadySeconds", 0)
+        if not min_ready_seconds:
             return ready
         now = self.clock.now()
-        since = [moment_of(ready_since(pod)) for pod in self._pods(owner) if is_ready(pod)]
-        left = [settle - (now - moment).total_seconds() for moment in since]
+        since = [parse_time(ready_since(pod)) for pod in self._active_pods(owner) if is_ready(pod)]
+        left = [min_ready_seconds - (now - time).total_seconds() for time in since]
         waiting = [seconds for seconds in left if seconds > 0]
         if waiting:
-            self.want_after(key_of(owner), min(waiting))
+            self.enqueue_after(key_of(owner), min(waiting))
         return len(left) - len(waiting)
 
 
-class PreparedTemplates:
-    """New pods of workloads, made once per version of the template, so that all share one."""
+class PodBodies:
+    """Bodies of new pods: built once per template, so that all pods share its parts."""
 
-    def __init__(self, around: ControllerContext) -> None:
-        self._around = around
-        self._made: dict[str, tuple[Any, Json]] = {}
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._bodies: dict[str, tuple[Any, Json]] = {}
 
     def of(self, owner: Json) -> Json | None:
-        """A pod without a name of its own; None if the workload has no template."""
+        """The body of a pod without a name; None if the workload has no template."""
         template = owner["spec"].get("template")
         if not template or not template.get("spec", {}).get("containers"):
             return None
-        made = self._made.get(uid_of(owner))
-        if made is None or made[0] is not template:
-            made = self._made[uid_of(owner)] = template, self._prepared(owner, template)
-        return made[1]
+        cached = self._bodies.get(uid_of(owner))
+        if cached is None or cached[0] is not template:
+            cached = self._bodies[uid_of(owner)] = template, self._body(owner, template)
+        return cached[1]
 
-    def _prepared(self, owner: Json, template: Json) -> Json:
+    def _body(self, owner: Json, template: Json) -> Json:
         metadata = {
             name: template["metadata"][name]
             for name in ("labels", "annotations", "finalizers")
@@ -185,25 +190,28 @@ class PreparedTemplates:
         }
         metadata["generateName"] = f"{owner['metadata']['name']}-"
         metadata["ownerReferences"] = [reference_to(owner)]
-        spec = completed_pod_spec(template["spec"], self._around.store)
+        spec = with_pod_defaults(template["spec"], self._context.store)
         return {"metadata": metadata, "spec": spec}
 
 
-class Candidate:
-    """A pod that may be deleted, and what speaks for it."""
+class DeletionCandidate:
+    """A pod, and what the order of deletion depends on."""
 
-    def __init__(self, pod: Json, neighbours: int, now: float) -> None:
+    def __init__(self, pod: Json, siblings_on_node: int, now: float) -> None:
         self.pod = pod
         self.first = (
             bool(pod["spec"].get("nodeName")),
             PHASE_RANKS.get(phase_of(pod), 0),
             is_ready(pod),
             deletion_cost(pod),
-            -neighbours,
+            -siblings_on_node,
         )
         self.ready_since = seconds_at(ready_since(pod))
         self.restarts = max(
-            (each.get("restartCount", 0) for each in pod["status"].get("containerStatuses", ())),
+            (
+                status.get("restartCount", 0)
+                for status in pod["status"].get("containerStatuses", ())
+            ),
             default=0,
         )
         self.created = seconds_at(pod["metadata"].get("creationTimestamp", ""))
@@ -211,12 +219,12 @@ class Candidate:
 
 
 def seconds_at(text: str) -> float:
-    """A time in seconds, or nothing."""
-    return moment_of(text).timestamp() if text else 0.0
+    """A timestamp in seconds; 0 if it is empty."""
+    return parse_time(text).timestamp() if text else 0.0
 
 
-def compared(one: Candidate, other: Candidate) -> int:
-    """Below zero if one is deleted before the other, as the real one has it."""
+def compare_for_deletion(one: DeletionCandidate, other: DeletionCandidate) -> int:
+    """Negative if `one` is deleted before `other`, by the rules of the real controller."""
     if one.first != other.first:
         return -1 if one.first < other.first else 1
     if one.ready_since and other.ready_since and one.ready_since != other.ready_since:
@@ -228,8 +236,10 @@ def compared(one: Candidate, other: Candidate) -> int:
     return 0
 
 
-def by_age(one: Candidate, other: Candidate, since: float, other_since: float) -> int:
-    """The younger first, but only if it is younger by orders of magnitude; else by uid."""
+def by_age(
+    one: DeletionCandidate, other: DeletionCandidate, since: float, other_since: float
+) -> int:
+    """The younger first, but only if its age is of a lower magnitude; else by uid."""
     difference = magnitude(one.now - since) - magnitude(other.now - other_since)
     if difference:
         return difference
@@ -237,12 +247,12 @@ def by_age(one: Candidate, other: Candidate, since: float, other_since: float) -
 
 
 def magnitude(seconds: float) -> int:
-    """The order of magnitude of an age, by twos, as it is in nanoseconds."""
+    """The binary logarithm of an age in nanoseconds, as the real controller rounds ages."""
     return int(log2(seconds * 1e9)) if seconds > 0 else -1
 
 
 def deletion_cost(pod: Json) -> int:
-    """What its annotation says; nothing if that makes no sense."""
+    """The pod deletion cost; 0 if the annotation is not valid."""
     text = annotations_of(pod).get(DELETION_COST, "0")
     digits = text.removeprefix("-")
     return int(text) if digits.isdecimal() and (digits == "0" or digits[0] != "0") else 0

@@ -1,4 +1,4 @@
-"""Versions of templates, as StatefulSets and DaemonSets write them on their pods."""
+"""Revision hashes of templates, which controllers write on pods as a label."""
 
 import hashlib
 from collections import Counter
@@ -14,39 +14,39 @@ HASH_LENGTH = 10
 
 
 def hash_of(template: Json) -> str:
-    """A word for a version of a template: the same each time."""
+    """A hash of a template; the same in every run."""
     text = msgspec.json.encode(template, order="deterministic")
     digest = hashlib.sha256(text).digest()
     return "".join(NAME_CHARACTERS[byte % len(NAME_CHARACTERS)] for byte in digest[:HASH_LENGTH])
 
 
 class Revisions:
-    """The word for each owner's template.
+    """The revision hash of each owner's template.
 
-    For pods that were there from the start it is the word that they came with: a real cluster
-    makes its words otherwise, and nobody wants to see a rollout that nobody asked for.
+    For an owner whose pods were there from the start, it is the hash on its pods: a real cluster
+    computes other hashes, and the difference would start a rollout.
     """
 
-    def __init__(self, around: ControllerContext) -> None:
-        self._around = around
-        self._words: dict[str, tuple[Json, str]] = {}
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._hashes: dict[str, tuple[Json, str]] = {}
 
-    def word(self, owner: Json) -> str:
-        """The word for the template that its owner has now."""
+    def hash_for(self, owner: Json) -> str:
+        """The hash of the template that the owner has now."""
         template = owner["spec"].get("template") or {}
-        known = self._words.get(uid_of(owner))
+        known = self._hashes.get(uid_of(owner))
         if known is None:
-            known = template, self._found(owner) or self._made(owner, template)
+            known = template, self._hash_on_pods(owner) or self._new_hash(owner, template)
         elif known[0] is not template and known[0] != template:
-            known = template, self._made(owner, template)
-        self._words[uid_of(owner)] = known
+            known = template, self._new_hash(owner, template)
+        self._hashes[uid_of(owner)] = known
         return known[1]
 
-    def _found(self, owner: Json) -> str:
-        pods = self._around.indexes.pods_owned_by(uid_of(owner))
-        words = Counter(labels_of(pod).get(REVISION, "") for pod in pods)
-        return words.most_common(1)[0][0] if words else ""
+    def _hash_on_pods(self, owner: Json) -> str:
+        pods = self._context.indexes.pods_owned_by(uid_of(owner))
+        hashes = Counter(labels_of(pod).get(REVISION, "") for pod in pods)
+        return hashes.most_common(1)[0][0] if hashes else ""
 
-    def _made(self, owner: Json, template: Json) -> str:
-        word = hash_of(template)
-        return f"{owner['metadata']['name']}-{word}" if owner["kind"] == "StatefulSet" else word
+    def _new_hash(self, owner: Json, template: Json) -> str:
+        new = hash_of(template)
+        return f"{owner['metadata']['name']}-{new}" if owner["kind"] == "StatefulSet" else new

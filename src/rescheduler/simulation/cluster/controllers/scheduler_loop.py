@@ -1,7 +1,4 @@
-"""What kube-scheduler does around its decisions: a queue, bindings, words for those that wait."""
-
-from collections.abc import Sequence
-from typing import Protocol
+"""The loop of the scheduler: its queue with back-off, bindings, and the PodScheduled condition."""
 
 from rescheduler.simulation.cluster.controllers.base import Controller, ControllerContext
 from rescheduler.simulation.cluster.json_objects import (
@@ -9,128 +6,109 @@ from rescheduler.simulation.cluster.json_objects import (
     condition,
     condition_of,
     is_deleting,
-    is_over,
+    is_finished,
     with_conditions,
 )
 from rescheduler.simulation.cluster.object_store import ObjectChange
+from rescheduler.simulation.cluster.scheduler.scheduler import SimulatedScheduler
 
-FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 1.0, 10.0
-# As long as the real queue leaves a pod alone for which nothing has changed.
-LONGEST_WAIT_SECONDS = 300.0
-NEWS = ("Node", "PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode")
-ALL, EVEN_SO = "all", "even so"
-
-
-class Placement(Protocol):
-    """Where a pod goes, or why nowhere."""
-
-    @property
-    def pod(self) -> str:
-        """Its key."""
-        ...
-
-    @property
-    def node(self) -> str | None:
-        """Its node, if there is one for it."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """Why there is none, in the scheduler's words."""
-        ...
-
-
-class Scheduler(Protocol):
-    """Whoever decides where pods go."""
-
-    def schedule(self, pending: list[str]) -> Sequence[Placement]:
-        """A placement for each of these pods, in the order in which they are to be bound."""
-        ...
+INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 10.0
+# How long the real queue keeps an unschedulable pod for which nothing changes.
+MAX_UNSCHEDULABLE_SECONDS = 300.0
+RETRY_AFTER_CHANGE_OF = (
+    "Node",
+    "PersistentVolumeClaim",
+    "PersistentVolume",
+    "StorageClass",
+    "CSINode",
+)
+# The keys of this controller: schedule what is in the active queue, or retry everything.
+ACTIVE, FLUSH = "active", "flush"
 
 
 class SchedulerLoop(Controller):
-    """Asks the scheduler about all that waits at a moment, and carries out what it says."""
+    """Schedules all pods that are due together, and binds them."""
 
-    def __init__(self, around: ControllerContext, scheduler: Scheduler) -> None:
-        super().__init__(around)
+    def __init__(self, context: ControllerContext, scheduler: SimulatedScheduler) -> None:
+        super().__init__(context)
         self._scheduler = scheduler
-        self._waiting: dict[str, None] = {}
-        self._tries: dict[str, int] = {}
-        self._not_before: dict[str, float] = {}
-        self._parked: dict[str, None] = {}
+        self._active: dict[str, None] = {}
+        self._attempts: dict[str, int] = {}
+        self._backoff_until: dict[str, float] = {}
+        self._unschedulable: dict[str, None] = {}
 
-    def watches(self) -> None:
+    def start_watching(self) -> None:
         self.store.listen("Pod", self._pod_changed)
-        for kind in NEWS:
-            self.store.listen(kind, self._something_changed)
+        for kind in RETRY_AFTER_CHANGE_OF:
+            self.store.listen(kind, self._cluster_changed)
         for key in self.indexes.pods_on.keys(""):
             self._add(key)
 
     def _pod_changed(self, change: ObjectChange) -> None:
         old, new = change.old, change.new
-        if new is None or is_over(new):
+        if new is None or is_finished(new):
             self._forget(change.key)
             if old is not None and old["spec"].get("nodeName"):
-                self._wake()
+                self._retry_unschedulable()
         elif is_deleting(new):
             self._forget(change.key)
         elif new["spec"].get("nodeName"):
             if old is None or not old["spec"].get("nodeName"):
                 self._forget(change.key)
-                self._wake()
+                self._retry_unschedulable()
         elif old is None or old["metadata"].get("labels") != new["metadata"].get("labels"):
             self._add(change.key)
 
-    def _something_changed(self, change: ObjectChange) -> None:
+    def _cluster_changed(self, change: ObjectChange) -> None:
         if change.new is not None:
-            self._wake()
+            self._retry_unschedulable()
 
     def _add(self, key: str) -> None:
-        self._parked.pop(key, None)
-        self._waiting[key] = None
-        self.want_after(ALL, self.around.timings.scheduling.draw(self.around.chance))
+        self._unschedulable.pop(key, None)
+        self._active[key] = None
+        self.enqueue_after(ACTIVE, self.context.timings.scheduling.draw(self.context.chance))
 
     def _forget(self, key: str) -> None:
-        for part in (self._waiting, self._tries, self._not_before, self._parked):
+        for part in (self._active, self._attempts, self._backoff_until, self._unschedulable):
             part.pop(key, None)
 
-    def _wake(self) -> None:
-        """Something has changed that may help: try those again that did not fit."""
-        if not self._parked:
+    def _retry_unschedulable(self) -> None:
+        """A change may have made room: move all unschedulable pods to the active queue."""
+        if not self._unschedulable:
             return
         now = self.clock.seconds()
-        self._waiting |= self._parked
-        soonest = min(self._not_before.get(key, 0.0) for key in self._parked)
-        self._parked = {}
-        self.want_after(ALL, max(soonest - now, self.around.timings.scheduling.seconds))
+        self._active |= self._unschedulable
+        soonest = min(self._backoff_until.get(key, 0.0) for key in self._unschedulable)
+        self._unschedulable = {}
+        self.enqueue_after(ACTIVE, max(soonest - now, self.context.timings.scheduling.seconds))
 
-    def look_at(self, key: str) -> None:
-        if key == EVEN_SO:
-            self._wake()
+    def reconcile(self, key: str) -> None:
+        if key == FLUSH:
+            self._retry_unschedulable()
             return
         now = self.clock.seconds()
-        due = [each for each in self._waiting if self._not_before.get(each, 0.0) <= now]
-        for each in due:
-            del self._waiting[each]
-        if self._waiting:
-            self.want_after(ALL, min(self._not_before[each] for each in self._waiting) - now)
-        for placement in self._scheduler.schedule(due) if due else ():
-            if placement.node:
-                self.registry.bind(placement.pod, placement.node)
+        due = [pod for pod in self._active if self._backoff_until.get(pod, 0.0) <= now]
+        for pod in due:
+            del self._active[pod]
+        if self._active:
+            self.enqueue_after(ACTIVE, min(self._backoff_until[pod] for pod in self._active) - now)
+        for result in self._scheduler.schedule(due) if due else ():
+            if result.node:
+                self.registry.bind(result.pod, result.node)
             else:
-                self._park(placement.pod, placement.reason)
+                self._back_off(result.pod, result.reason)
 
-    def _park(self, key: str, reason: str) -> None:
-        tries = self._tries[key] = self._tries.get(key, 0) + 1
-        backoff = min(FIRST_BACKOFF_SECONDS * 2 ** (tries - 1), LONGEST_BACKOFF_SECONDS)
-        self._not_before[key] = self.clock.seconds() + backoff
-        self._parked[key] = None
-        self.want_after(EVEN_SO, LONGEST_WAIT_SECONDS)
+    def _back_off(self, key: str, reason: str) -> None:
+        attempts = self._attempts[key] = self._attempts.get(key, 0) + 1
+        backoff = min(INITIAL_BACKOFF_SECONDS * 2 ** (attempts - 1), MAX_BACKOFF_SECONDS)
+        self._backoff_until[key] = self.clock.seconds() + backoff
+        self._unschedulable[key] = None
+        self.enqueue_after(FLUSH, MAX_UNSCHEDULABLE_SECONDS)
         pod = self.store.all("Pod")[key]
-        said = condition_of(pod, "PodScheduled")
-        if said is None or said.get("message") != reason:
-            self._say(key, pod, reason)
+        scheduled = condition_of(pod, "PodScheduled")
+        if scheduled is None or scheduled.get("message") != reason:
+            self._set_unschedulable(key, pod, reason)
 
-    def _say(self, key: str, pod: Json, reason: str) -> None:
-        state = condition("PodScheduled", "False", self.registry.now(), "Unschedulable", reason)
-        self.registry.set_status("Pod", key, with_conditions(pod["status"], [state]))
+    def _set_unschedulable(self, key: str, pod: Json, reason: str) -> None:
+        scheduled = condition("PodScheduled", "False", self.registry.now(), "Unschedulable", reason)
+        self.registry.set_status("Pod", key, with_conditions(pod["status"], [scheduled]))

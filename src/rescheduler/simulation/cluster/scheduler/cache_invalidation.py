@@ -1,4 +1,4 @@
-"""Whether anything but pods has changed in a way that matters for placing them."""
+"""Whether objects other than pods have changed in a way that matters for scheduling."""
 
 from enum import Enum
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from rescheduler.model import kinds
 from rescheduler.model.tables.cluster_tables import ClusterTables
 
-_LOOKED_INTO = (kinds.NODE, kinds.NAMESPACE)
+_COMPARED = (kinds.NODE, kinds.NAMESPACE)
 _STORAGE = (
     kinds.VOLUME,
     kinds.CLAIM,
@@ -17,51 +17,51 @@ _STORAGE = (
 
 
 class Invalidated(Enum):
-    """What has changed."""
+    """What of the cache is out of date."""
 
     NOTHING = 0
     TAINTS = 1
-    """Which nodes are cordoned, or what taints they have."""
-    MORE = 2
+    """Which nodes are cordoned or tainted."""
+    EVERYTHING = 2
 
 
 class CacheInvalidation:
-    """Nodes, namespaces and volumes as they were when last looked at.
+    """Compares nodes, namespaces and volumes with how they were at the last call.
 
-    Nodes report in every few seconds, so it takes more than a new version of one. Of volumes any
-    change counts: they are many, and change seldom.
+    Nodes get a new version with every heartbeat, so their fields are compared. Of volumes, which
+    are many and change rarely, any change counts.
     """
 
     def __init__(self, tables: ClusterTables) -> None:
         self._tables = tables
         self._changes = self._count_changes()
-        self._taints, self._seen = self._look()
+        self._taints, self._others = self._read()
 
-    def news(self) -> Invalidated:
-        """What is different from the last time this was asked."""
+    def since_last_call(self) -> Invalidated:
+        """What has changed since the last call."""
         changes, before = self._count_changes(), self._changes
         if changes == before:
             return Invalidated.NOTHING
         self._changes = changes
-        of_storage = slice(len(_LOOKED_INTO), None)
-        taints, seen = self._look()
-        is_more = changes[of_storage] != before[of_storage] or seen != self._seen
-        is_other_taints = taints != self._taints
-        self._taints, self._seen = taints, seen
-        if is_more:
-            return Invalidated.MORE
-        return Invalidated.TAINTS if is_other_taints else Invalidated.NOTHING
+        of_storage = slice(len(_COMPARED), None)
+        taints, others = self._read()
+        others_differ = changes[of_storage] != before[of_storage] or others != self._others
+        taints_differ = taints != self._taints
+        self._taints, self._others = taints, others
+        if others_differ:
+            return Invalidated.EVERYTHING
+        return Invalidated.TAINTS if taints_differ else Invalidated.NOTHING
 
     def _count_changes(self) -> list[int]:
-        return [self._tables.of(kind).changes for kind in (*_LOOKED_INTO, *_STORAGE)]
+        return [self._tables.of(kind).changes for kind in (*_COMPARED, *_STORAGE)]
 
-    def _look(self) -> tuple[list[Any], list[Any]]:
-        """What nodes say about whom they take, and all else that matters."""
+    def _read(self) -> tuple[list[Any], list[Any]]:
+        """The specs of nodes, and everything else that scheduling depends on."""
         nodes = self._tables.nodes.by_key()
         namespaces = self._tables.of(kinds.NAMESPACE).by_key()
-        more: list[Any] = [
+        others: list[Any] = [
             (name, node.metadata.labels, node.status.allocatable, node.status.declared_features)
             for name, node in nodes.items()
         ]
-        more += [(name, each.metadata.labels) for name, each in namespaces.items()]
-        return [node.spec for node in nodes.values()], more
+        others += [(name, namespace.metadata.labels) for name, namespace in namespaces.items()]
+        return [node.spec for node in nodes.values()], others

@@ -1,7 +1,7 @@
-"""Templates by numbers that are never given away again.
+"""Pod templates by numbers that are never reused.
 
-The pool of the pod table reuses the numbers of templates that no pod has any more. Counts kept by
-those would mix up what has nothing to do with each other.
+The pool of the pod table reuses the numbers of templates that no pod has any more. The cache could
+not count by those.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,37 +18,41 @@ from rescheduler.simulation.cluster.scheduler.plugins.nonzero_requests import (
 from rescheduler.simulation.cluster.scheduler.template_index import TemplateIndex
 
 
-class Use(NamedTuple):
-    """CPU and memory that a pod is taken to use when nodes are scored."""
+class ScoredRequests(NamedTuple):
+    """CPU and memory that a pod counts for when nodes are scored."""
 
     asked: Amounts
-    """By a new pod."""
+    """For a new pod."""
     held: Amounts
-    """By a pod on a node."""
+    """For a pod on a node."""
 
 
 class CachedTemplates:
-    """The templates of a snapshot, and all that have come since."""
+    """The templates of a snapshot, and all that were added since."""
 
     def __init__(
-        self, pool: TemplatePool, first: Sequence[PodTemplate], uses: Mapping[bytes, Use]
+        self,
+        pool: TemplatePool,
+        first: Sequence[PodTemplate],
+        requests: Mapping[bytes, ScoredRequests],
     ) -> None:
-        """`first` are all templates in the pool; what is known of their use is not found anew."""
+        """`first` are all templates in the pool; `requests` are known already, by digest."""
         self._pool = pool
         self._seen = 0
         self._number_of: dict[bytes, int] = {}
         self.number_in_pool: Amounts = np.full(1, -1, np.int64)
-        """Our number of each template by the pool's; the last is for rows without a pod."""
+        """Our number of each template by the pool's; the last entry is for rows without a pod."""
         self.index = TemplateIndex()
-        self.uses: list[Use] = []
-        self.uses_by_digest: dict[bytes, Use] = {}
-        number_of = {id(each): number for number, each in enumerate(first)}
-        found = self.newcomers()
-        by_number = sorted(found.items(), key=lambda item: number_of[id(item[1].template)])
-        self.add(dict(by_number), uses)
+        self.requests: list[ScoredRequests] = []
+        self.requests_by_digest: dict[bytes, ScoredRequests] = {}
+        number_of = {id(template): number for number, template in enumerate(first)}
+        by_number = sorted(
+            self.new_templates().items(), key=lambda item: number_of[id(item[1].template)]
+        )
+        self.add(dict(by_number), requests)
 
-    def newcomers(self) -> dict[bytes, PooledTemplate]:
-        """Templates in the pool that were not there before, by their digests."""
+    def new_templates(self) -> dict[bytes, PooledTemplate]:
+        """Templates in the pool that are not numbered yet, by digest."""
         if self._pool.added == self._seen:
             return {}
         found = {}
@@ -59,15 +63,19 @@ class CachedTemplates:
         return found
 
     def add(
-        self, newcomers: Mapping[bytes, PooledTemplate], uses: Mapping[bytes, Use] | None = None
+        self,
+        new: Mapping[bytes, PooledTemplate],
+        requests: Mapping[bytes, ScoredRequests] | None = None,
     ) -> None:
-        """Give the newcomers the next numbers, in order."""
-        for digest, pooled in newcomers.items():
+        """Give new templates the next numbers, in order."""
+        for digest, pooled in new.items():
             self._number_of[digest] = len(self._number_of)
             self.index.add(pooled.template)
-            use = (uses or {}).get(digest) or Use(nonzero_asked(pooled), nonzero_held(pooled))
-            self.uses.append(use)
-            self.uses_by_digest[digest] = use
+            scored = (requests or {}).get(digest) or ScoredRequests(
+                nonzero_asked(pooled), nonzero_held(pooled)
+            )
+            self.requests.append(scored)
+            self.requests_by_digest[digest] = scored
         self._map_pool()
 
     def _map_pool(self) -> None:

@@ -1,6 +1,6 @@
-"""Why there is no node for a pod, in kube-scheduler's words.
+"""The message of kube-scheduler for a pod that no node accepts.
 
-Volumes have more words in the original than here, and it adds what preemption would have done.
+The original has more reasons for volumes, and adds what preemption would have done.
 """
 
 from collections import Counter
@@ -23,62 +23,64 @@ _REASONS = {
     "VolumeZone": "node(s) had no available volume zone",
     "NodeDeclaredFeatures": "node(s) didn't match Pod's required features",
 }
-_UNEVEN = "node(s) didn't match pod topology spread constraints"
-_WITHOUT_LABEL = f"{_UNEVEN} (missing required label)"
-_COMPANY = (
+_SPREAD = "node(s) didn't match pod topology spread constraints"
+_SPREAD_LABEL_MISSING = f"{_SPREAD} (missing required label)"
+_AFFINITY_REASONS = (
     "node(s) didn't match pod affinity rules",
     "node(s) didn't match pod anti-affinity rules",
     "node(s) didn't satisfy existing pods anti-affinity rules",
 )
 
 
-def fit_error_message(judge: FeasibilityChecker, template: int) -> str:
-    """How many nodes refuse a pod of this template for which reason."""
-    nodes = len(judge.snapshot.nodes)
+def fit_error_message(checker: FeasibilityChecker, template: int) -> str:
+    """How many nodes refuse a pod of this template, by reason."""
+    nodes = len(checker.snapshot.nodes)
     if nodes == 0:
         return "no nodes available to schedule pods"
-    refusals = judge.refusals(template)
+    refusals = checker.refusals(template)
     reasons: Counter[str] = Counter()
     for number in np.unique(refusals).tolist():
-        rule = judge.plugins[number - 1]
+        rule = checker.plugins[number - 1]
         refused: Bools = refusals == number
-        if rule is judge.resources:
-            reasons += _shortages(judge, template, refused)
-        elif rule is judge.topology_spread:
-            reasons += _uneven(judge, template, refused)
-        elif rule is judge.inter_pod_affinity:
-            reasons += _company(judge, template, refused)
+        if rule is checker.resources:
+            reasons += _insufficient_counts(checker, template, refused)
+        elif rule is checker.topology_spread:
+            reasons += _spread_counts(checker, template, refused)
+        elif rule is checker.inter_pod_affinity:
+            reasons += _affinity_counts(checker, template, refused)
         else:
             reasons[_REASONS[rule.name]] += int(refused.sum())
     counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
     return f"0/{nodes} nodes are available: {counted}."
 
 
-def _shortages(judge: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
-    """A node may lack several resources, and then counts for each of them."""
+def _insufficient_counts(
+    checker: FeasibilityChecker, template: int, refused: Bools
+) -> Counter[str]:
+    """A node that lacks several resources counts for each of them."""
     found: Counter[str] = Counter()
-    asked = judge.snapshot.asked[template]
+    asked = checker.snapshot.asked[template]
     for column in np.flatnonzero(asked).tolist():
-        resource = judge.snapshot.resources[column]
-        short = int((refused & (judge.resources.free[column] < asked[column])).sum())
+        resource = checker.snapshot.resources[column]
+        short = int((refused & (checker.resources.free[column] < asked[column])).sum())
         if short:
             found["Too many pods" if resource == PODS else f"Insufficient {resource}"] = short
     return found
 
 
-def _uneven(judge: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
+def _spread_counts(checker: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
     lacking: Bools = np.zeros(len(refused), bool)
-    for constraint in hard_constraints(judge.snapshot.templates[template]):
-        lacking |= judge.lister.node_labels.column(constraint.topology_key).codes < 0
-    counts = {_WITHOUT_LABEL: refused & lacking, _UNEVEN: refused & ~lacking}
+    for constraint in hard_constraints(checker.snapshot.templates[template]):
+        lacking |= checker.lister.node_labels.column(constraint.topology_key).codes < 0
+    counts = {_SPREAD_LABEL_MISSING: refused & lacking, _SPREAD: refused & ~lacking}
     return Counter({reason: int(nodes.sum()) for reason, nodes in counts.items() if nodes.any()})
 
 
-def _company(judge: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
+def _affinity_counts(checker: FeasibilityChecker, template: int, refused: Bools) -> Counter[str]:
     found: Counter[str] = Counter()
     left = refused.copy()
     for part, reason in zip(
-        judge.inter_pod_affinity.refused_by_part(template), _COMPANY, strict=True
+        checker.inter_pod_affinity.refused_by_part(template), _AFFINITY_REASONS, strict=True
     ):
         if part is not None and (left & part).any():
             found[reason] = int((left & part).sum())

@@ -10,9 +10,9 @@ _ByNode = dict[int, int]
 
 
 class PodsPerNode:
-    """Counts of pods by template and node, those that are being deleted apart.
+    """Counts of pods by template and node; pods that are being deleted are counted separately.
 
-    Sparse, because most templates have a few pods, and a stateful pod has one of its own.
+    Sparse, because most templates have few pods, and a StatefulSet's pod has one of its own.
     """
 
     def __init__(self, nodes: int, templates: int) -> None:
@@ -21,19 +21,19 @@ class PodsPerNode:
         self._terminating: list[_ByNode] = [{} for _ in range(templates)]
 
     def add_template(self) -> None:
-        """Make room for one more template."""
+        """The next number is a template too."""
         self._staying.append({})
         self._terminating.append({})
 
     def add(self, template: int, node: int, count: int, terminating: bool) -> None:
-        """Pods of this template came to the node, or left it if `count` is negative."""
+        """Count pods of a template on a node, or no longer if `count` is negative."""
         by_node = (self._terminating if terminating else self._staying)[template]
         by_node[node] = by_node.get(node, 0) + count
         if by_node[node] == 0:
             del by_node[node]
 
     def nodes_of(self, templates: Bools, with_terminating: bool) -> Ints:
-        """The nodes of the pods of these templates, a node as often as it has such pods."""
+        """The nodes of all pods of these templates; a node occurs once per pod."""
         nodes = [
             node
             for by_node in self._of(np.flatnonzero(templates).tolist(), with_terminating)

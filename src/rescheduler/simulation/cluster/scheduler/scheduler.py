@@ -1,80 +1,82 @@
-"""Places pods as kube-scheduler's default profile would."""
+"""Chooses nodes for pods as kube-scheduler's default profile does."""
 
 from collections.abc import Iterable
 from math import isnan
 from random import Random
 
+from rescheduler.model.kinds import SERVICE
+from rescheduler.model.objects import Service
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.model.tables.object_table import ObjectTable
+from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors
 from rescheduler.simulation.cluster.scheduler.fit_error import fit_error_message
-from rescheduler.simulation.cluster.scheduler.node_sampling import Search, in_turn
+from rescheduler.simulation.cluster.scheduler.node_sampling import NodeSearch, zone_interleaved
 from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import Nodes
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 from rescheduler.simulation.cluster.scheduler.scheduling_result import SchedulingResult
 from rescheduler.simulation.cluster.scheduler.scoring import Scoring
-from rescheduler.simulation.cluster.scheduler.services import SERVICE, Groups, Service
 
 
 class SimulatedScheduler:
-    """Chooses nodes for pods that wait. The tables are the caller's, and so is binding."""
+    """Chooses nodes for pending pods. The caller keeps the tables up to date and binds."""
 
     def __init__(self, tables: ClusterTables, seed: int) -> None:
         self._tables = tables
         self.services: ObjectTable[Service] = ObjectTable(SERVICE)
-        """The caller puts Services here; the cluster's tables have no place for them."""
+        """Filled by the caller: the cluster's tables have no Services."""
         self._random = Random(seed)
-        self._search = Search()
-        self._cluster = SchedulerCache(tables)
-        self._refused: dict[int, str] = {}
-        """Why templates have no node, until something changes: many of their pods may wait."""
+        self._search = NodeSearch()
+        self._cache = SchedulerCache(tables)
+        self._unschedulable: dict[int, str] = {}
+        """By template: why no node accepts it, for other pending pods of the same template."""
         self._prepare()
 
     def schedule(self, pending: list[str]) -> list[SchedulingResult]:
-        """Where each of these pods goes, in the order in which they are decided.
+        """A result for each of these pods, in the order in which they were scheduled.
 
-        The caller binds them; until the tables show it, they are counted where they were put.
-        Pods that are not in the tables, or have a node there, are left out.
+        Until the tables show a binding, the pod is counted on its node. Pods that are not in the
+        tables, or have a node there, are left out.
         """
-        starts = self._cluster.starts
-        self._cluster.catch_up()
-        if self._cluster.starts != starts:
+        rebuilds = self._cache.rebuilds
+        self._cache.catch_up()
+        if self._cache.rebuilds != rebuilds:
             self._prepare()
-        self._refused.clear()
-        return [self._place(row, key) for row, key in self._in_order(pending)]
+        self._unschedulable.clear()
+        return [self._schedule(row, key) for row, key in self._in_order(pending)]
 
     def _prepare(self) -> None:
-        """What is known of nodes is known for as long as they stay the same."""
-        self._order = in_turn(self._cluster.judge.snapshot.nodes.objects)
-        self._scoring = Scoring(self._cluster, Groups(self._tables, self.services))
+        """Rebuild what depends on the nodes of the cache."""
+        self._order = zone_interleaved(self._cache.checker.snapshot.nodes.objects)
+        self._scoring = Scoring(self._cache, DefaultSelectors(self._tables, self.services))
 
     def _in_order(self, pending: Iterable[str]) -> list[tuple[int, str]]:
         """Rows and keys by priority, then by age; of the same age, in the order given."""
-        waiting = [
+        pending_rows = [
             (row, key)
             for key in pending
-            if (row := self._tables.pods.row_of(key)) is not None and self._cluster.is_waiting(row)
+            if (row := self._tables.pods.row_of(key)) is not None and self._cache.is_pending(row)
         ]
-        return sorted(waiting, key=lambda pod: self._turn(pod[0]))
+        return sorted(pending_rows, key=lambda pod: self._queue_order(pod[0]))
 
-    def _turn(self, row: int) -> tuple[int, float]:
-        priority = self._cluster.templates[self._cluster.template_of(row)].priority
+    def _queue_order(self, row: int) -> tuple[int, float]:
+        priority = self._cache.templates[self._cache.template_of(row)].priority
         created = self._tables.pods.created(row)
         return -priority, 0 if isnan(created) else created
 
-    def _place(self, row: int, key: str) -> SchedulingResult:
-        template = self._cluster.template_of(row)
-        if template in self._refused:
-            return SchedulingResult(key, reason=self._refused[template])
-        judge = self._cluster.judge
-        nodes = self._search.nodes(judge.accepted(template), self._order)
+    def _schedule(self, row: int, key: str) -> SchedulingResult:
+        template = self._cache.template_of(row)
+        if template in self._unschedulable:
+            return SchedulingResult(key, reason=self._unschedulable[template])
+        checker = self._cache.checker
+        nodes = self._search.nodes(checker.accepted(template), self._order)
         if not len(nodes):
-            self._refused[template] = fit_error_message(judge, template)
-            return SchedulingResult(key, reason=self._refused[template])
+            self._unschedulable[template] = fit_error_message(checker, template)
+            return SchedulingResult(key, reason=self._unschedulable[template])
         node = self._choose(template, nodes)
-        self._cluster.place(row, template, node)
-        # Others may have got the company that they need.
-        self._refused.clear()
-        return SchedulingResult(key, judge.snapshot.nodes.names[node])
+        self._cache.place(row, template, node)
+        # Pod affinity of other templates may be satisfied now.
+        self._unschedulable.clear()
+        return SchedulingResult(key, checker.snapshot.nodes.names[node])
 
     def _choose(self, template: int, nodes: Nodes) -> int:
         if len(nodes) == 1:

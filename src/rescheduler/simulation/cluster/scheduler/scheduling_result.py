@@ -1,14 +1,14 @@
-"""What the scheduler says of one pod."""
+"""The scheduler's decision about one pod."""
 
 import msgspec
 
 
 class SchedulingResult(msgspec.Struct, frozen=True):
-    """Where a pod goes, or why it has to wait."""
+    """The node of a pod, or why there is none."""
 
     pod: str
     """`namespace/name`"""
     node: str = ""
-    """Empty if there is no node for the pod."""
+    """Empty if no node accepts the pod."""
     reason: str = ""
-    """Why there is none, in the scheduler's words: `0/3 nodes are available: …`"""
+    """The scheduler's message: `0/3 nodes are available: …`"""

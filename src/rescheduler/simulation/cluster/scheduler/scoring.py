@@ -1,10 +1,11 @@
-"""All score plugins of kube-scheduler's default profile together."""
+"""The score plugins of kube-scheduler's default profile, with their weights."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
 from rescheduler.model.snapshot import Amounts
+from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors
 from rescheduler.simulation.cluster.scheduler.plugins.inter_pod_affinity import (
     InterPodAffinity,
 )
@@ -21,32 +22,31 @@ from rescheduler.simulation.cluster.scheduler.plugins.pod_topology_spread import
 from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import Nodes, ScorePlugin
 from rescheduler.simulation.cluster.scheduler.plugins.taint_toleration import TaintToleration
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
-from rescheduler.simulation.cluster.scheduler.services import Groups
 
 
 class Scoring:
-    """What the plugins say of nodes, for as long as the cluster does not start over."""
+    """Scores nodes; valid until the cache is rebuilt."""
 
-    def __init__(self, cluster: SchedulerCache, groups: Groups) -> None:
+    def __init__(self, cache: SchedulerCache, selectors: DefaultSelectors) -> None:
         self._plugins: tuple[ScorePlugin, ...] = (
-            TaintToleration(cluster),
-            NodeAffinity(cluster),
-            NodeResourcesFit(cluster),
-            PodTopologySpread(cluster, groups),
-            InterPodAffinity(cluster),
-            NodeResourcesBalancedAllocation(cluster),
+            TaintToleration(cache),
+            NodeAffinity(cache),
+            NodeResourcesFit(cache),
+            PodTopologySpread(cache, selectors),
+            InterPodAffinity(cache),
+            NodeResourcesBalancedAllocation(cache),
         )
 
-    def points(self, template: int, nodes: Nodes) -> Iterator[tuple[ScorePlugin, Amounts]]:
-        """The points of each plugin that has something to say of these nodes, one at least."""
+    def by_plugin(self, template: int, nodes: Nodes) -> Iterator[tuple[ScorePlugin, Amounts]]:
+        """The scores of each plugin that does not skip this template."""
         for plugin in self._plugins:
-            points = plugin.points(template, nodes)
-            if points is not None:
-                yield plugin, points
+            scores = plugin.score(template, nodes)
+            if scores is not None:
+                yield plugin, scores
 
     def total(self, template: int, nodes: Nodes) -> Amounts:
-        """The score of each of the nodes."""
+        """The weighted sum of all plugins for each node."""
         total = np.zeros(len(nodes), np.int64)
-        for plugin, points in self.points(template, nodes):
-            total += plugin.weight * points
+        for plugin, scores in self.by_plugin(template, nodes):
+            total += plugin.weight * scores
         return total

@@ -1,4 +1,4 @@
-"""Finds templates by their labels, one template after the other becoming known."""
+"""An index of pod templates by label."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from rescheduler.model.selectors import matches
 
 
 class TemplateIndex:
-    """Which templates have a label. A selector then looks at few of them instead of all."""
+    """Templates by label, so that a selector is matched against few of them."""
 
     def __init__(self) -> None:
         self._templates: list[PodTemplate] = []
@@ -19,13 +19,13 @@ class TemplateIndex:
         return len(self._templates)
 
     def add(self, template: PodTemplate) -> None:
-        """Know one more template; its number is the next."""
+        """Add a template; it gets the next number."""
         for label in template.labels.items():
             self._with_label[label].append(len(self._templates))
         self._templates.append(template)
 
     def selected_by(self, selector: LabelSelector | None) -> list[int]:
-        """Templates that a selector selects, in any namespace: none without a selector."""
+        """Numbers of the templates that a selector matches, in any namespace; none for None."""
         if selector is None:
             return []
         return [
@@ -35,7 +35,7 @@ class TemplateIndex:
         ]
 
     def _candidates(self, selector: LabelSelector) -> Sequence[int]:
-        """All templates with one of the labels that the selector asks for: the rarest one."""
+        """The templates with the rarest of the labels that the selector requires."""
         found: list[Sequence[int]] = [
             self._with_label.get(label, ()) for label in selector.match_labels.items()
         ]

@@ -6,7 +6,7 @@ from xml.etree.ElementTree import Element
 
 from rescheduler.simulation.results.html.line_plots import time_marks
 from rescheduler.simulation.results.html.svg import element
-from rescheduler.simulation.results.result import NodeLoads, Result
+from rescheduler.simulation.results.result import NodeLoadSeries, Result
 from rescheduler.simulation.results.text import clock_time
 
 WIDTH = 1000
@@ -91,7 +91,7 @@ def in_words(step: int) -> str:
     return f"about {step / (HEATS - 1):.0%}"
 
 
-def banded(loads: NodeLoads) -> Iterator[tuple[str, Steps]]:
+def banded(loads: NodeLoadSeries) -> Iterator[tuple[str, Steps]]:
     """For each band of load, how many nodes are in it, as a step of the scale."""
     columns = range(len(loads.seconds))
     counts = [[0] * len(columns) for _ in range(BANDS)]

@@ -6,8 +6,8 @@ from math import ceil, floor, log10
 from xml.etree.ElementTree import Element
 
 from rescheduler.simulation.results.html.svg import element
-from rescheduler.simulation.results.result import Happening, Point, Result, Series
-from rescheduler.simulation.results.text import TITLES, clock_time, series_of, told
+from rescheduler.simulation.results.result import Point, Result, Series, TimelineEntry
+from rescheduler.simulation.results.text import TITLES, clock_time, format_value, series_of
 
 LINE_COLOURS = 6
 """As many as the style sheet has."""
@@ -53,7 +53,7 @@ def drawing(name: str, results: Sequence[Result]) -> Element:
         svg.extend(line_elements(thinned(line), axes, number, filled=len(lines) == 1))
     svg.extend(hits(name, results, axes))
     # Last, so that they can be pointed at.
-    svg.extend(event_marks(results[0].happenings, axes, results[0]))
+    svg.extend(event_marks(results[0].timeline, axes, results[0]))
     return svg
 
 
@@ -63,15 +63,19 @@ def in_words(name: str, results: Sequence[Result]) -> str:
     for result in results:
         points = series_of(result, name)
         if points:
-            ends = f"from {told(name, points[0].value)} to {told(name, points[-1].value)}"
-            parts.append(f"{result.policy}: {ends}")
+            first, last = (format_value(name, point.value) for point in (points[0], points[-1]))
+            parts.append(f"{result.policy}: from {first} to {last}")
     return "; ".join(parts)
 
 
 def first_and_last(name: str, result: Result) -> str:
     """What a line begins and ends with; empty if there is no line."""
     points = series_of(result, name)
-    return f"{told(name, points[0].value)} → {told(name, points[-1].value)}" if points else ""
+    return (
+        f"{format_value(name, points[0].value)} → {format_value(name, points[-1].value)}"
+        if points
+        else ""
+    )
 
 
 def colour(number: int) -> str:
@@ -96,7 +100,7 @@ def grid(name: str, axes: Axes, result: Result) -> list[Element]:
 
 def short(name: str, value: float) -> str:
     """A value beside an axis."""
-    text = told(name, value)
+    text = format_value(name, value)
     return text.replace(".0 %", " %").removesuffix(".00")
 
 
@@ -108,12 +112,12 @@ def time_marks(seconds: float) -> list[float]:
     return [number * step * 3600 for number in range(floor(hours / step + 1e-9) + 1)]
 
 
-def event_marks(happenings: Sequence[Happening], axes: Axes, result: Result) -> list[Element]:
+def event_marks(entries: Sequence[TimelineEntry], axes: Axes, result: Result) -> list[Element]:
     """A dashed line for what happened to nodes and versions."""
     elements = []
-    for happening in happenings[:MOST_EVENTS]:
-        x = f"{axes.across(happening.seconds):.1f}"
-        title = element("title", f"{clock_time(result, happening.seconds)}: {happening.what}")
+    for entry in entries[:MOST_EVENTS]:
+        x = f"{axes.across(entry.seconds):.1f}"
+        title = element("title", f"{clock_time(result, entry.seconds)}: {entry.what}")
         line = element("line", title, class_="event", x1=x, x2=x, y1=TOP, y2=HEIGHT - BOTTOM)
         elements.append(line)
     return elements
@@ -144,9 +148,9 @@ def hits(name: str, results: Sequence[Result], axes: Axes) -> list[Element]:
     for index in range(0, len(longest), step):
         seconds = longest[index].seconds
         values = [
-            f"{result.policy}: {told(name, line[index].value)}"
+            f"{result.policy}: {format_value(name, line[index].value)}"
             if len(results) > 1
-            else told(name, line[index].value)
+            else format_value(name, line[index].value)
             for result, line in zip(results, lines, strict=True)
             if index < len(line)
         ]

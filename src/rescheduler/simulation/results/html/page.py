@@ -10,18 +10,18 @@ from markupsafe import Markup
 from rescheduler.migration.migration_object import Phase
 from rescheduler.simulation.results.html import heat_strip, line_plots, tables
 from rescheduler.simulation.results.html.svg import markup
-from rescheduler.simulation.results.html.tables import Table
+from rescheduler.simulation.results.html.tables import ReportTable
 from rescheduler.simulation.results.result import Result
 from rescheduler.simulation.results.text import (
     EXPLANATIONS,
     NONE,
     TITLES,
-    about,
+    format_duration,
+    format_value,
     headline,
-    lasting,
-    leftover_words,
-    shortly_named,
-    told,
+    leftover_sentence,
+    run_description,
+    with_short_policy_names,
 )
 
 TEMPLATE, STYLE_SHEET = "report.html.j2", "report.css"
@@ -66,17 +66,17 @@ class Run:
     """The class of its lines in the style sheet."""
     has_rescheduler: bool
     heat_strip: HeatStrip
-    moments: Table
-    moves: Table
+    shortages: ReportTable
+    moves: ReportTable
     leftovers: str
-    blocked: Table
-    rounds_without_moves: Table
+    blocked: ReportTable
+    rounds_without_moves: ReportTable
     warnings: Sequence[str]
 
 
 def html_report(results: Sequence[Result]) -> str:
     """One run, or several runs of the same future side by side."""
-    results = shortly_named(results)
+    results = with_short_policy_names(results)
     is_comparison = len(results) > 1
     main = next((result for result in results if result.policy != NONE), results[0])
     policy = "" if is_comparison else f", policy {main.policy}"
@@ -86,14 +86,14 @@ def html_report(results: Sequence[Result]) -> str:
         .render(
             style_sheet=_style_sheet(),
             headline=headline(main),
-            about=f"{about(main)}{policy}.",
+            about=f"{run_description(main)}{policy}.",
             notes=main.notes,
             cards=[] if is_comparison else list(cards(main)),
             comparison=tables.comparison(results) if is_comparison else None,
             plots=[plot(name, results) for name in TITLES],
             runs=[run(result, number) for number, result in enumerate(results)],
             heat_scale=markup(heat_strip.scale()),
-            happenings=tables.happenings(results[0]),
+            timeline=tables.timeline(results[0]),
         )
     )
 
@@ -106,19 +106,19 @@ def cards(result: Result) -> Iterator[Card]:
         "Cost of nodes in use": ("cost", result.summary["cost"]),
     }
     for title, (name, figures) in from_first_to_last.items():
-        ends = f"{told(name, figures.first)} → {told(name, figures.last)}"
-        yield Card(title, ends, f"on average {told(name, figures.mean)}")
+        ends = f"{format_value(name, figures.first)} → {format_value(name, figures.last)}"
+        yield Card(title, ends, f"on average {format_value(name, figures.mean)}")
     done = result.migrations.by_phase.get(Phase.COMPLETED, 0)
     yield Card("Pods moved", f"{done:,}", f"of {result.migrations.total:,} requested")
-    moments = result.moments_below_desired
-    if moments.total:
-        lasted = f"for {lasting(moments.pod_seconds)} in all"
-        yield Card("Moments below desired", f"{moments.total:,}", lasted, "bad")
+    shortages = result.shortages_by_moves
+    if shortages.total:
+        lasted = f"for {format_duration(shortages.pod_seconds)} in all"
+        yield Card("Shortages caused by moves", f"{shortages.total:,}", lasted, "bad")
     else:
-        yield Card("Moments below desired", "0", "by moves", "good")
+        yield Card("Shortages caused by moves", "0", "by moves", "good")
     pending = result.pending
-    waited = f"{pending.pods:,} pods, at most {lasting(pending.longest_seconds)}"
-    yield Card("Waited for a node", lasting(pending.pod_seconds), waited)
+    waited = f"{pending.pods:,} pods, at most {format_duration(pending.longest_seconds)}"
+    yield Card("Waited for a node", format_duration(pending.pod_seconds), waited)
 
 
 def plot(name: str, results: Sequence[Result]) -> Plot:
@@ -134,9 +134,9 @@ def run(result: Result, number: int) -> Run:
         colour=line_plots.colour(number),
         has_rescheduler=result.policy != NONE,
         heat_strip=HeatStrip(heat_strip.explanation(result), markup(heat_strip.drawing(result))),
-        moments=tables.moments(result),
+        shortages=tables.shortages(result),
         moves=tables.moves(result),
-        leftovers=leftover_words(result),
+        leftovers=leftover_sentence(result),
         blocked=tables.blocked(result),
         rounds_without_moves=tables.rounds_without_moves(result),
         warnings=result.warnings,

@@ -1,7 +1,7 @@
-"""InterPodAffinity: near the pods that the pod would like to be near, away from those it would not.
+"""InterPodAffinity: prefers nodes by preferred pod affinity and anti-affinity.
 
-Wishes go both ways: what pods that are already placed say about the newcomer counts as much as
-what it says about them, and if they *need* such company, that counts for 1.
+Preferences count in both directions: those of existing pods about the new pod count as much as its
+own. Required affinity of an existing pod to the new one counts as a preference of weight 1.
 """
 
 from collections.abc import Iterator
@@ -14,115 +14,115 @@ from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.snapshot import Amounts
 from rescheduler.planning.feasibility.filter_plugin import key_of
 from rescheduler.planning.feasibility.plugins.inter_pod_affinity import required_affinity
-from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import MOST, Nodes
+from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import MAX_SCORE, Nodes
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 
-_WEIGHT_OF_NEED = 1
+_WEIGHT_OF_REQUIRED = 1
 
 
 @dataclass
-class OwnedWish:
-    """What pods of some templates say about others near them."""
+class PodPreference:
+    """A term, and the templates whose pods have it."""
 
     namespace: str
     term: PodAffinityTerm
     weight_of: dict[int, int] = field(default_factory=dict)
-    """By template: how much it means to its pods, negative if they would rather be apart."""
+    """By template: the weight, negative for anti-affinity."""
 
 
 @dataclass
-class Admirers:
-    """The wishes that mean pods of one template, among those looked at so far."""
+class MatchingPreferences:
+    """Preferences about pods of one template, among the first `examined`."""
 
-    looked_at: int = 0
-    wishes: list[OwnedWish] = field(default_factory=list)
+    examined: int = 0
+    preferences: list[PodPreference] = field(default_factory=list)
 
 
 class InterPodAffinity:
-    """Prefers nodes by the company there."""
+    """Scores the pods in a node's topology domains by their terms and the new pod's."""
 
     name = "InterPodAffinity"
     weight = 2
 
-    def __init__(self, cluster: SchedulerCache) -> None:
-        self._cluster = cluster
+    def __init__(self, cache: SchedulerCache) -> None:
+        self._cache = cache
         self._known_templates = 0
-        self._owned: dict[bytes, OwnedWish] = {}
-        self._in_order: list[OwnedWish] = []
-        self._admirers: dict[int, Admirers] = {}
+        self._by_term: dict[bytes, PodPreference] = {}
+        self._in_order: list[PodPreference] = []
+        self._about_template: dict[int, MatchingPreferences] = {}
 
-    def points(self, template: int, nodes: Nodes) -> Amounts | None:
-        self._learn_wishes()
+    def score(self, template: int, nodes: Nodes) -> Amounts | None:
+        self._add_preferences()
         total = np.zeros(len(nodes), np.int64)
-        for key, company in self._company(template):
-            total += self._near(key, company)[nodes]
+        for key, weighted in self._weighted_pods(template):
+            total += self._per_domain(key, weighted)[nodes]
         least, most = int(total.min()), int(total.max())
         if least == most:
             return None
-        return (MOST * ((total - least) / (most - least))).astype(np.int64)
+        return (MAX_SCORE * ((total - least) / (most - least))).astype(np.int64)
 
-    def _company(self, template: int) -> Iterator[tuple[str, Amounts]]:
-        """Topology keys, and how welcome the pods on each node are or make the newcomer."""
-        newcomer = self._cluster.templates[template]
-        counts = self._cluster.counts
-        for term, weight in wishes(newcomer):
-            meant = self._meant_by(term, newcomer)
-            if meant:
-                yield term.topology_key, weight * counts.per_node(meant, with_terminating=True)
-        for wish in self._wishes_about(template):
-            for owner, weight in wish.weight_of.items():
+    def _weighted_pods(self, template: int) -> Iterator[tuple[str, Amounts]]:
+        """Topology keys, and per node the pods that count, times their weights."""
+        new_pod = self._cache.templates[template]
+        counts = self._cache.counts
+        for term, weight in preferred_terms(new_pod):
+            matching = self._matching(term, new_pod)
+            if matching:
+                yield term.topology_key, weight * counts.per_node(matching, with_terminating=True)
+        for preference in self._preferences_about(template):
+            for owner, weight in preference.weight_of.items():
                 pods = counts.per_node([owner], with_terminating=True)
-                yield wish.term.topology_key, weight * pods
+                yield preference.term.topology_key, weight * pods
 
-    def _near(self, key: str, company: Amounts) -> Amounts:
-        """What the company on all nodes of a domain adds up to, for each node of the domain."""
-        codes, code_of = self._cluster.judge.lister.node_labels.column(key)
+    def _per_domain(self, key: str, weighted: Amounts) -> Amounts:
+        """For each node, the sum over all nodes of its topology domain."""
+        codes, code_of = self._cache.checker.lister.node_labels.column(key)
         # Nodes without the label, coded -1, share the first entry, which counts for nothing.
-        per_domain = np.bincount(codes + 1, company, minlength=len(code_of) + 1).astype(np.int64)
+        per_domain = np.bincount(codes + 1, weighted, minlength=len(code_of) + 1).astype(np.int64)
         per_domain[0] = 0
         return np.asarray(per_domain[codes + 1])
 
-    def _meant_by(self, term: PodAffinityTerm, newcomer: PodTemplate) -> list[int]:
-        neighbours, templates = self._cluster.judge.inter_pod_affinity, self._cluster.templates
+    def _matching(self, term: PodAffinityTerm, new_pod: PodTemplate) -> list[int]:
+        neighbours, templates = self._cache.checker.inter_pod_affinity, self._cache.templates
         return [
             number
-            for number in self._cluster.known_templates.index.selected_by(term.label_selector)
-            if neighbours.means(term, newcomer.namespace, templates[number])
+            for number in self._cache.cached_templates.index.selected_by(term.label_selector)
+            if neighbours.means(term, new_pod.namespace, templates[number])
         ]
 
-    def _wishes_about(self, template: int) -> list[OwnedWish]:
-        """Wishes that mean pods of this template; each wish is looked at once."""
-        admirers = self._admirers.setdefault(template, Admirers())
-        newcomer, neighbours = (
-            self._cluster.templates[template],
-            self._cluster.judge.inter_pod_affinity,
+    def _preferences_about(self, template: int) -> list[PodPreference]:
+        """The preferences whose term matches pods of this template; each is matched once."""
+        about = self._about_template.setdefault(template, MatchingPreferences())
+        new_pod, neighbours = (
+            self._cache.templates[template],
+            self._cache.checker.inter_pod_affinity,
         )
-        for wish in self._in_order[admirers.looked_at :]:
-            if neighbours.is_meant(newcomer, wish.term, wish.namespace):
-                admirers.wishes.append(wish)
-        admirers.looked_at = len(self._in_order)
-        return admirers.wishes
+        for preference in self._in_order[about.examined :]:
+            if neighbours.is_meant(new_pod, preference.term, preference.namespace):
+                about.preferences.append(preference)
+        about.examined = len(self._in_order)
+        return about.preferences
 
-    def _learn_wishes(self) -> None:
-        templates = self._cluster.templates
+    def _add_preferences(self) -> None:
+        templates = self._cache.templates
         for owner in range(self._known_templates, len(templates)):
-            needs = ((term, _WEIGHT_OF_NEED) for term in required_affinity(templates[owner]))
-            for term, weight in (*needs, *wishes(templates[owner])):
+            required = ((term, _WEIGHT_OF_REQUIRED) for term in required_affinity(templates[owner]))
+            for term, weight in (*required, *preferred_terms(templates[owner])):
                 key = key_of(templates[owner].namespace, term)
-                if key not in self._owned:
-                    self._owned[key] = OwnedWish(templates[owner].namespace, term)
-                    self._in_order.append(self._owned[key])
-                weight_of = self._owned[key].weight_of
+                if key not in self._by_term:
+                    self._by_term[key] = PodPreference(templates[owner].namespace, term)
+                    self._in_order.append(self._by_term[key])
+                weight_of = self._by_term[key].weight_of
                 weight_of[owner] = weight_of.get(owner, 0) + weight
         self._known_templates = len(templates)
 
 
-def wishes(template: PodTemplate) -> Iterator[tuple[PodAffinityTerm, int]]:
-    """The terms of a template about company that its pods would like, or rather not have."""
+def preferred_terms(template: PodTemplate) -> Iterator[tuple[PodAffinityTerm, int]]:
+    """The preferred terms of a template and their weights, negative for anti-affinity."""
     affinity = template.affinity
     if affinity is not None and affinity.pod_affinity is not None:
-        for each in affinity.pod_affinity.preferred:
-            yield each.pod_affinity_term, each.weight
+        for weighted_term in affinity.pod_affinity.preferred:
+            yield weighted_term.pod_affinity_term, weighted_term.weight
     if affinity is not None and affinity.pod_anti_affinity is not None:
-        for each in affinity.pod_anti_affinity.preferred:
-            yield each.pod_affinity_term, -each.weight
+        for weighted_term in affinity.pod_anti_affinity.preferred:
+            yield weighted_term.pod_affinity_term, -weighted_term.weight

@@ -1,38 +1,38 @@
-"""NodeResourcesBalancedAllocation: CPU and memory of a node are used up evenly.
+"""NodeResourcesBalancedAllocation: prefers nodes whose CPU and memory are used evenly.
 
-What counts is what the pod changes: 75 points are "as even as before", 100 the greatest
-improvement. A pod that asks for neither changes nothing and gets no points anywhere.
+The score is about the change by the pod: 75 is as even as before, 100 the greatest improvement.
+A pod that requests neither changes nothing and is skipped.
 """
 
 import numpy as np
 
 from rescheduler.model.resources import CPU, MEMORY
 from rescheduler.model.snapshot import Amounts
-from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import MOST, Nodes
+from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import MAX_SCORE, Nodes
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 
 
 class NodeResourcesBalancedAllocation:
-    """Prefers nodes that the pod makes more evenly used."""
+    """Scores how much more even a node becomes."""
 
     name = "NodeResourcesBalancedAllocation"
     weight = 1
 
-    def __init__(self, cluster: SchedulerCache) -> None:
-        self._cluster = cluster
+    def __init__(self, cache: SchedulerCache) -> None:
+        self._cache = cache
 
-    def points(self, template: int, nodes: Nodes) -> Amounts | None:
-        snapshot = self._cluster.judge.snapshot
+    def score(self, template: int, nodes: Nodes) -> Amounts | None:
+        snapshot = self._cache.checker.snapshot
         asked = snapshot.asked[template, [snapshot.column(CPU), snapshot.column(MEMORY)]]
         if not asked.any():
             return None
-        capacity = self._cluster.allocatable[:, nodes]
-        used = self._cluster.used()[:, nodes]
-        improvement = evenness(used + asked[:, None], capacity) - evenness(used, capacity)
-        return np.asarray(MOST // 2 + (MOST // 2 + improvement) // 2)
+        capacity = self._cache.allocatable[:, nodes]
+        used = self._cache.used()[:, nodes]
+        improvement = balance(used + asked[:, None], capacity) - balance(used, capacity)
+        return np.asarray(MAX_SCORE // 2 + (MAX_SCORE // 2 + improvement) // 2)
 
 
-def evenness(used: Amounts, capacity: Amounts) -> Amounts:
+def balance(used: Amounts, capacity: Amounts) -> Amounts:
     """100 if the same share of both resources is used, 50 if all of one and none of the other.
 
     A node that has only one of them is even.
@@ -40,4 +40,4 @@ def evenness(used: Amounts, capacity: Amounts) -> Amounts:
     shares = np.minimum(used / np.maximum(capacity, 1), 1)
     deviation = np.abs((shares[0] - shares[1]) / 2)
     deviation[(capacity == 0).any(axis=0)] = 0
-    return np.asarray(((1 - deviation) * MOST).astype(np.int64))
+    return np.asarray(((1 - deviation) * MAX_SCORE).astype(np.int64))

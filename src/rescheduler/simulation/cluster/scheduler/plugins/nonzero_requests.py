@@ -1,4 +1,4 @@
-"""What the scheduler takes a pod to use when it scores nodes: a pod that asks nothing uses some.
+"""Requests with defaults, as the scheduler uses them in scores.
 
 A container without a CPU request counts as 100 millicores, without a memory request as 200 MiB.
 """
@@ -18,13 +18,13 @@ DEFAULT_REQUESTS: Mapping[str, str] = {CPU: "100m", MEMORY: "200Mi"}
 
 def nonzero_asked(pooled: PooledTemplate) -> Amounts:
     """CPU and memory that a new pod counts for."""
-    return _cpu_and_memory(_filled(pooled.template, DEFAULT_REQUESTS).asked())
+    return _cpu_and_memory(_with_default_requests(pooled.template, DEFAULT_REQUESTS).asked())
 
 
 def nonzero_held(pooled: PooledTemplate) -> Amounts:
     """CPU and memory that a pod on a node counts for.
 
-    A pod that says what it asks for as a whole is filled up only where it asks for nothing.
+    A pod with pod-level requests gets defaults only for resources that it does not request.
     """
     template = pooled.template
     missing = DEFAULT_REQUESTS
@@ -32,15 +32,15 @@ def nonzero_held(pooled: PooledTemplate) -> Amounts:
         missing = {
             name: amount for name, amount in DEFAULT_REQUESTS.items() if name not in pooled.held
         }
-    filled = _filled(template, missing)
-    return _cpu_and_memory(filled.asked() if template.resize is None else filled.held())
+    completed = _with_default_requests(template, missing)
+    return _cpu_and_memory(completed.asked() if template.resize is None else completed.held())
 
 
 def _cpu_and_memory(amounts: Mapping[str, int]) -> Amounts:
     return np.array([amounts.get(CPU, 0), amounts.get(MEMORY, 0)], np.int64)
 
 
-def _filled(template: PodTemplate, missing: Mapping[str, str]) -> PodTemplate:
+def _with_default_requests(template: PodTemplate, missing: Mapping[str, str]) -> PodTemplate:
     return msgspec.structs.replace(
         template,
         containers=_with_requests(template.containers, missing),
@@ -53,14 +53,15 @@ def _with_requests(
 ) -> tuple[Container, ...]:
     return tuple(
         msgspec.structs.replace(
-            each,
+            container,
             resources=msgspec.structs.replace(
-                each.resources, requests=_filled_up(each.resources.requests, missing)
+                container.resources,
+                requests=_with_defaults(container.resources.requests, missing),
             ),
         )
-        for each in containers
+        for container in containers
     )
 
 
-def _filled_up(requests: ResourceList, missing: Mapping[str, str]) -> ResourceList:
+def _with_defaults(requests: ResourceList, missing: Mapping[str, str]) -> ResourceList:
     return {**missing, **requests}

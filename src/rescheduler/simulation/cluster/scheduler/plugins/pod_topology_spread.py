@@ -1,11 +1,10 @@
-"""PodTopologySpread: the fewer matching pods there are in a node's domains, the better.
+"""PodTopologySpread: prefers topology domains with fewer matching pods.
 
-The constraints are the pod's own wishes (`ScheduleAnyway`). A pod without any constraint at all is
+The constraints are the pod's own soft ones (`ScheduleAnyway`). A pod without any constraint is
 spread over nodes and zones together with the pods that its Services and its owner select.
 
-Small domains such as nodes count for less than large ones such as zones: a count is multiplied by
-the logarithm of how many domains there are. With the pod's own constraints, nodes that lack one of
-the labels get no points; with those by default, they are merely not spread over that label.
+A count is multiplied by the logarithm of the number of domains. With the pod's own constraints,
+nodes that lack one of the labels score 0; with the default ones, that label is left out for them.
 """
 
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rescheduler.labels import HOSTNAME, ZONE
 from rescheduler.model.objects import LabelSelector, TopologySpreadConstraint
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.snapshot import Amounts, Bools, Floats
@@ -21,19 +21,17 @@ from rescheduler.planning.feasibility.plugins.pod_topology_spread import (
     effective_selector,
     is_empty,
 )
-from rescheduler.planning.feasibility.volume_claims import ZONE
-from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import MOST, Nodes
+from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors
+from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import MAX_SCORE, Nodes
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
-from rescheduler.simulation.cluster.scheduler.services import Groups
 
-_HOSTNAME = "kubernetes.io/hostname"
-_BY_DEFAULT = (
-    TopologySpreadConstraint(max_skew=3, topology_key=_HOSTNAME),
+_DEFAULT_CONSTRAINTS = (
+    TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME),
     TopologySpreadConstraint(max_skew=5, topology_key=ZONE),
 )
 
 
-class Wish(NamedTuple):
+class SoftConstraint(NamedTuple):
     """A constraint, and the selector of the pods that it spreads."""
 
     constraint: TopologySpreadConstraint
@@ -41,85 +39,91 @@ class Wish(NamedTuple):
 
 
 class PodTopologySpread:
-    """Prefers nodes in domains with fewer of the pods to be spread."""
+    """Scores the matching pods in a node's domains, fewer being better."""
 
     name = "PodTopologySpread"
     weight = 2
 
-    def __init__(self, cluster: SchedulerCache, groups: Groups) -> None:
-        self._cluster = cluster
-        self._groups = groups
+    def __init__(self, cache: SchedulerCache, selectors: DefaultSelectors) -> None:
+        self._cache = cache
+        self._selectors = selectors
 
-    def points(self, template: int, nodes: Nodes) -> Amounts | None:
-        newcomer = self._cluster.templates[template]
-        wishes = self._wishes(newcomer)
-        if not wishes:
+    def score(self, template: int, nodes: Nodes) -> Amounts | None:
+        new_pod = self._cache.templates[template]
+        constraints = self._constraints(new_pod)
+        if not constraints:
             return None
-        has_labels = self._has_labels(wishes, needs_all=bool(newcomer.spread))
+        has_labels = self._has_labels(constraints, needs_all=bool(new_pod.spread))
         scored = has_labels[nodes]
         crowd: Floats = np.zeros(len(nodes), np.float64)
-        for wish in wishes:
-            crowd += self._crowd(template, wish, has_labels, nodes)
-        return evened_out(np.floor(crowd + 0.5).astype(np.int64), scored)
+        for soft in constraints:
+            crowd += self._crowd(template, soft, has_labels, nodes)
+        return normalized_scores(np.floor(crowd + 0.5).astype(np.int64), scored)
 
-    def _wishes(self, newcomer: PodTemplate) -> Sequence[Wish]:
-        if newcomer.spread:
+    def _constraints(self, new_pod: PodTemplate) -> Sequence[SoftConstraint]:
+        if new_pod.spread:
             return [
-                Wish(each, effective_selector(each, newcomer))
-                for each in newcomer.spread
-                if each.when_unsatisfiable == "ScheduleAnyway"
+                SoftConstraint(constraint, effective_selector(constraint, new_pod))
+                for constraint in new_pod.spread
+                if constraint.when_unsatisfiable == "ScheduleAnyway"
             ]
-        selector = self._groups.selector_for(newcomer)
-        return [] if selector is None else [Wish(each, selector) for each in _BY_DEFAULT]
+        selector = self._selectors.selector_for(new_pod)
+        return (
+            []
+            if selector is None
+            else [SoftConstraint(constraint, selector) for constraint in _DEFAULT_CONSTRAINTS]
+        )
 
-    def _has_labels(self, wishes: Sequence[Wish], needs_all: bool) -> Bools:
-        labels = self._cluster.judge.lister.node_labels
+    def _has_labels(self, constraints: Sequence[SoftConstraint], needs_all: bool) -> Bools:
+        labels = self._cache.checker.lister.node_labels
         has_labels = np.ones(len(labels), bool)
         if needs_all:
-            for wish in wishes:
-                has_labels &= labels.column(wish.constraint.topology_key).codes >= 0
+            for soft in constraints:
+                has_labels &= labels.column(soft.constraint.topology_key).codes >= 0
         return has_labels
 
-    def _crowd(self, template: int, wish: Wish, has_labels: Bools, nodes: Nodes) -> Floats:
-        """How many of the pods share a domain with each of the nodes, in the plugin's measure."""
-        key = wish.constraint.topology_key
-        domain_of = self._cluster.judge.lister.node_labels.column(key).codes
-        matching = self._matching(template, wish.selector)
-        if key == _HOSTNAME:
+    def _crowd(
+        self, template: int, soft: SoftConstraint, has_labels: Bools, nodes: Nodes
+    ) -> Floats:
+        """The weighted number of matching pods in the domain of each node."""
+        key = soft.constraint.topology_key
+        domain_of = self._cache.checker.lister.node_labels.column(key).codes
+        matching = self._matching(template, soft.selector)
+        if key == HOSTNAME:
             counts = matching[nodes]
             domains = int(has_labels[nodes].sum())
         else:
             # A node without the label is in a domain with all others of that kind.
             domains = len(np.unique(domain_of[nodes[has_labels[nodes]]]))
-            counted = has_labels & self._cluster.judge.topology_spread.nodes_by_policy(
-                template, wish.constraint
+            counted = has_labels & self._cache.checker.topology_spread.nodes_by_policy(
+                template, soft.constraint
             )
             per_domain = np.bincount(
                 domain_of[counted] + 1, matching[counted], minlength=domain_of.max(initial=0) + 2
             )
             counts = per_domain[domain_of[nodes] + 1]
-        crowd = counts * log(domains + 2) + (wish.constraint.max_skew - 1)
+        crowd = counts * log(domains + 2) + (soft.constraint.max_skew - 1)
         return np.where(domain_of[nodes] >= 0, crowd, 0.0)
 
     def _matching(self, template: int, selector: LabelSelector | None) -> Amounts:
-        """How many of the pods to be spread each node has. An empty selector means none."""
-        templates = self._cluster.templates
+        """How many matching pods each node has. An empty selector matches none."""
+        templates = self._cache.templates
         namespace = templates[template].namespace
         found = [] if selector is None or is_empty(selector) else self._selected(selector)
-        return self._cluster.counts.per_node(
-            [each for each in found if templates[each].namespace == namespace],
+        return self._cache.counts.per_node(
+            [number for number in found if templates[number].namespace == namespace],
             with_terminating=False,
         )
 
     def _selected(self, selector: LabelSelector) -> list[int]:
-        return self._cluster.known_templates.index.selected_by(selector)
+        return self._cache.cached_templates.index.selected_by(selector)
 
 
-def evened_out(crowd: Amounts, scored: Bools) -> Amounts:
-    """Points by how much less crowded a node is than the most crowded; none if not `scored`."""
+def normalized_scores(crowd: Amounts, scored: Bools) -> Amounts:
+    """Scores from 0 to 100: less crowded nodes score higher; nodes not `scored` get 0."""
     if not scored.any():
         return np.zeros(len(crowd), np.int64)
     least, most = int(crowd[scored].min()), int(crowd[scored].max())
     if most == 0:
-        return np.where(scored, MOST, 0)
-    return np.where(scored, MOST * (most + least - crowd) // most, 0)
+        return np.where(scored, MAX_SCORE, 0)
+    return np.where(scored, MAX_SCORE * (most + least - crowd) // most, 0)

@@ -1,4 +1,4 @@
-"""What score plugins have in common: points from 0 to 100 for each node that would do."""
+"""The interface of score plugins: a score from 0 to 100 for each feasible node."""
 
 from typing import Protocol
 
@@ -7,29 +7,29 @@ import numpy.typing as npt
 
 from rescheduler.model.snapshot import Amounts
 
-MOST = 100
-"""The points of the best node."""
+MAX_SCORE = 100
+"""The highest score of a plugin."""
 
 Nodes = npt.NDArray[np.int64]
-"""Rows of the nodes that would take the pod."""
+"""Rows of the feasible nodes."""
 
 
 class ScorePlugin(Protocol):
-    """A plugin of the scheduler: says how well a pod of some template would do on each node."""
+    """A score plugin of kube-scheduler."""
 
     name: str
     """The plugin's name, as the scheduler's configuration has it."""
     weight: int
-    """How much its points count beside those of the others."""
+    """The weight of its score in the sum."""
 
-    def points(self, template: int, nodes: Nodes) -> Amounts | None:
-        """Points for each of the nodes; None if the plugin has nothing to say."""
+    def score(self, template: int, nodes: Nodes) -> Amounts | None:
+        """The score of each node for a pod of this template; None to skip it."""
 
 
-def shared_out(raw: Amounts, reverse: bool = False) -> Amounts:
-    """Counts turned into points by their share of the highest; with `reverse` that gets none."""
+def default_normalize_score(raw: Amounts, reverse: bool = False) -> Amounts:
+    """Raw counts scaled to 0 to 100; with `reverse`, the highest count scores 0."""
     highest = int(raw.max(initial=0))
     if highest == 0:
-        return np.full(len(raw), MOST if reverse else 0, np.int64)
-    points = MOST * raw // highest
-    return np.asarray(MOST - points if reverse else points)
+        return np.full(len(raw), MAX_SCORE if reverse else 0, np.int64)
+    scores = MAX_SCORE * raw // highest
+    return np.asarray(MAX_SCORE - scores if reverse else scores)

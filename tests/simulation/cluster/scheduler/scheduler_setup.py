@@ -1,19 +1,20 @@
-"""Small clusters for the score plugins, described in a line per object."""
+"""A scheduler with tables, filled from objects."""
 
 import msgspec
 import numpy as np
 
 from rescheduler.model.kinds import KIND_BY_NAME
+from rescheduler.model.objects import Service
 from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors
 from rescheduler.simulation.cluster.scheduler.scheduler import SimulatedScheduler
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 from rescheduler.simulation.cluster.scheduler.scoring import Scoring
-from rescheduler.simulation.cluster.scheduler.services import Groups, Service
 from testcluster.client import JsonObject
 
 
-class Scene:
-    """Tables filled with objects, and the scheduler that looks at them."""
+class SchedulerSetup:
+    """Tables filled with objects, and a scheduler that reads them."""
 
     def __init__(self, *objects: JsonObject, seed: int = 1) -> None:
         self.tables = ClusterTables()
@@ -34,43 +35,43 @@ class Scene:
                 self.tables.of(kind).put(msgspec.convert({**item, "metadata": metadata}, kind.type))
 
     def remove(self, item: JsonObject) -> None:
-        """An object that is gone."""
+        """A deleted object."""
         kind = KIND_BY_NAME[item["kind"]]
         self.tables.of(kind).remove(msgspec.convert(item, kind.type))
 
-    def points(self, pod: str) -> dict[str, dict[str, int]]:
-        """By plugin: what it gives each node that would take a pod that waits.
+    def scores(self, pod: str) -> dict[str, dict[str, int]]:
+        """By plugin: the score of each feasible node for a pending pod, with a new cache.
 
-        A plugin that has nothing to say is left out. All is counted from the beginning.
+        A plugin that skips the pod is left out.
         """
         cluster = SchedulerCache(self.tables)
-        scoring = Scoring(cluster, Groups(self.tables, self.scheduler.services))
-        template, nodes = waiting(cluster, self.tables, pod)
-        names = [cluster.judge.snapshot.nodes.names[node] for node in nodes.tolist()]
+        scoring = Scoring(cluster, DefaultSelectors(self.tables, self.scheduler.services))
+        template, nodes = template_and_feasible_nodes(cluster, self.tables, pod)
+        names = [cluster.checker.snapshot.nodes.names[node] for node in nodes.tolist()]
         return {
-            plugin.name: dict(zip(names, points.tolist(), strict=True))
-            for plugin, points in scoring.points(template, nodes)
+            plugin.name: dict(zip(names, scores.tolist(), strict=True))
+            for plugin, scores in scoring.by_plugin(template, nodes)
         }
 
     def nodes_for(self, *pods: str) -> dict[str, str]:
-        """Where the scheduler puts pods, in the order in which it decides."""
-        return {each.pod: each.node for each in self.scheduler.schedule(list(pods))}
+        """The nodes of pods, in the order in which they are scheduled."""
+        return {result.pod: result.node for result in self.scheduler.schedule(list(pods))}
 
     def reason(self, pod: str) -> str:
         """Why a pod has no node."""
-        [placement] = self.scheduler.schedule([pod])
-        assert not placement.node
-        return placement.reason
+        [result] = self.scheduler.schedule([pod])
+        assert not result.node
+        return result.reason
 
 
-def waiting(
+def template_and_feasible_nodes(
     cluster: SchedulerCache, tables: ClusterTables, pod: str
 ) -> "tuple[int, np.ndarray[tuple[int], np.dtype[np.int64]]]":
-    """The template of a pod that waits, and the nodes that would take it."""
+    """The template of a pending pod, and the rows of its feasible nodes."""
     row = tables.pods.row_of(pod)
     assert row is not None
     template = cluster.template_of(row)
-    return template, np.flatnonzero(cluster.judge.accepted(template))
+    return template, np.flatnonzero(cluster.checker.accepted(template))
 
 
 def service(key: str, selector: dict[str, str]) -> JsonObject:

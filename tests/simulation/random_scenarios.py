@@ -1,6 +1,7 @@
-"""Random stories: a small cluster, people who change things, and moves that are asked for.
+"""Random scenarios: a small cluster, operators who change things, and requested moves.
 
-A story is made from its seed alone. `told` runs it, with faults, until it has come to rest.
+A scenario follows from its seed alone. `violations_in` runs it, with faults, until nothing is in
+progress any more.
 """
 
 import asyncio
@@ -18,7 +19,6 @@ from rescheduler.migration.migration_request import migration_body
 from rescheduler.settings import MigrationOptions, Policy
 from rescheduler.settings.value_types import Limit, Seconds
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
-from rescheduler.simulation.cluster.faults import FaultRates, FaultyServer
 from rescheduler.simulation.cluster.json_objects import (
     Json,
     condition,
@@ -27,23 +27,24 @@ from rescheduler.simulation.cluster.json_objects import (
     labels_of,
     with_conditions,
 )
-from rescheduler.simulation.cluster.timings import Spread, Timings
-from rescheduler.simulation.simulated_time import run
+from rescheduler.simulation.cluster.timings import RandomSeconds, Timings
+from rescheduler.simulation.simulated_time import run_simulated
 from testcluster.builders import budget, deployment, node, pod, replicaset, statefulset
-from tests.simulation.promises import Promises
+from tests.simulation.faulty_api_server import FaultRates, FaultyApiServer
+from tests.simulation.invariants import Invariants
 
 START = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
 NAMESPACE = "shop"
-TIMINGS = Timings(ready=Spread(6.0, 0.6), stop=Spread(2.0, 0.9))
-STORY_SECONDS = 240.0
+TIMINGS = Timings(ready=RandomSeconds(6.0, 0.6), stop=RandomSeconds(2.0, 0.9))
+CHANGES_SECONDS = 240.0
 # Longer than all retries, timeouts and back-offs together.
 REST_SECONDS = 1500.0
 KINDS = ("Deployment", "Deployment", "Deployment", "ReplicaSet", "ReplicationController")
 
 
 @dataclass
-class Story:
-    """What a seed stands for."""
+class RandomScenario:
+    """The cluster, policy and faults of a seed."""
 
     seed: int
     with_faults: bool = True
@@ -61,7 +62,7 @@ class Story:
         self.nodes = [f"node-{number}" for number in range(chance.randint(3, 5))]
         for name in self.nodes:
             yield node(name, cpu=chance.choice(("8", "16")), zone=chance.choice("ab"))
-        # A target that is too small for most.
+        # A target that is too small for most pods.
         self.nodes.append("small")
         yield node("small", cpu="350m", zone="a")
         for number in range(chance.randint(2, 4)):
@@ -123,7 +124,7 @@ class Story:
             max_retries=2,
             deployment_coordination=chance.random() < 0.3,
         )
-        # These stories are about how moves are carried out; few are planned.
+        # Moves are requested by operators; only some scenarios plan moves as well.
         plans = chance.random() < 0.2
         return Policy(
             migration=options,
@@ -152,21 +153,23 @@ class Story:
         )
 
 
-class Teller:
-    """Tells a story in a world."""
+class Operators:
+    """Operators who change the cluster at random."""
 
-    def __init__(self, story: Story, world: SimulatedCluster, promises: Promises) -> None:
-        self.story = story
-        self.chance = story.chance
-        self.world = world
-        self.promises = promises
-        self.asked = 0
+    def __init__(
+        self, scenario: RandomScenario, cluster: SimulatedCluster, invariants: Invariants
+    ) -> None:
+        self.scenario = scenario
+        self.chance = scenario.chance
+        self.cluster = cluster
+        self.invariants = invariants
+        self.requested = 0
 
-    async def people(self) -> None:
-        """Somebody does something every few seconds."""
-        ends = self.world.clock.seconds() + STORY_SECONDS
-        deeds: list[tuple[float, Callable[[], None]]] = [
-            (10, self.ask_for_move),
+    async def run(self) -> None:
+        """A random change every few seconds; at the end, everything is repaired."""
+        ends = self.cluster.clock.seconds() + CHANGES_SECONDS
+        changes: list[tuple[float, Callable[[], None]]] = [
+            (10, self.request_move),
             (1.0, self.scale),
             (0.7, self.roll_out),
             (0.5, self.delete_pod),
@@ -175,150 +178,158 @@ class Teller:
             (0.7, self.delete_migration),
             (0.5, self.cordon),
             (0.3, self.fail_node),
-            (0.3, self.make_slow),
+            (0.3, self.slow_down_start),
         ]
-        weights = [weight for weight, _ in deeds]
-        while self.world.clock.seconds() < ends:
+        weights = [weight for weight, _ in changes]
+        while self.cluster.clock.seconds() < ends:
             await asyncio.sleep(self.chance.uniform(0.5, 8.0))
-            ((_, deed),) = self.chance.choices(deeds, weights)
+            ((_, change),) = self.chance.choices(changes, weights)
             with suppress(ApiError):
-                deed()
-        self.mend()
+                change()
+        self.repair()
 
     def pods(self) -> list[Json]:
-        return [each for each in self.world.list("Pod").values() if is_active(each)]
+        return [pod for pod in self.cluster.list("Pod").values() if is_active(pod)]
 
     def migrations(self) -> list[str]:
-        return list(self.world.list("Migration"))
+        return list(self.cluster.list("Migration"))
 
     def some_app(self) -> tuple[str, str]:
-        name = self.chance.choice([*self.story.apps])
-        return self.story.apps[name], name
+        name = self.chance.choice([*self.scenario.apps])
+        return self.scenario.apps[name], name
 
-    # ------------------------------------------------------------ what people do
+    # ------------------------------------------------------------ changes
 
-    def ask_for_move(self) -> None:
+    def request_move(self) -> None:
         pods = self.pods()
-        if not pods or self.asked > 25:
+        if not pods or self.requested > 25:
             return
         chosen = self.chance.choice(pods)
-        self.asked += 1
-        targets = [*self.story.nodes, "nowhere"] if self.asked == 7 else self.story.nodes
+        self.requested += 1
+        targets = [*self.scenario.nodes, "nowhere"] if self.requested == 7 else self.scenario.nodes
         body = migration_body(
             f"{NAMESPACE}/{chosen['metadata']['name']}",
             chosen["metadata"]["uid"],
             self.chance.choice(targets),
             strategy=self.chance.choice(("", "LoadBalancing")),
-            salt=str(self.asked),
+            salt=str(self.requested),
         )
         mode = self.chance.choice(("Auto", "Auto", "Auto", "Handoff", "Evict"))
         body["spec"]["mode"] = mode
         if self.chance.random() < 0.1:
             body["spec"]["paused"] = True
-        self.world.create(body)
+        self.cluster.create(body)
 
     def scale(self) -> None:
         kind, name = self.some_app()
         if kind != "Pod":
             size = self.chance.randint(1, 5)
-            self.world.patch(kind, f"{NAMESPACE}/{name}", {"spec": {"replicas": size}})
+            self.cluster.patch(kind, f"{NAMESPACE}/{name}", {"spec": {"replicas": size}})
 
     def roll_out(self) -> None:
         self.change_template({"version": str(self.chance.random())})
 
     def delete_pod(self) -> None:
-        owned = [each for each in self.pods() if controller_of(each) is not None]
+        owned = [pod for pod in self.pods() if controller_of(pod) is not None]
         if owned:
             chosen = self.chance.choice(owned)
-            self.promises.excuse(labels_of(chosen).get("app", ""))
-            self.world.delete("Pod", f"{NAMESPACE}/{chosen['metadata']['name']}")
+            self.invariants.exempt(labels_of(chosen).get("app", ""))
+            self.cluster.delete("Pod", f"{NAMESPACE}/{chosen['metadata']['name']}")
 
     def pause(self) -> None:
         if found := self.migrations():
-            self.world.patch("Migration", self.chance.choice(found), {"spec": {"paused": True}})
+            self.cluster.patch("Migration", self.chance.choice(found), {"spec": {"paused": True}})
 
     def resume(self) -> None:
         for key in self.migrations():
-            self.world.patch("Migration", key, {"spec": {"paused": False}})
+            self.cluster.patch("Migration", key, {"spec": {"paused": False}})
 
     def delete_migration(self) -> None:
         if found := self.migrations():
-            self.world.delete("Migration", self.chance.choice(found))
+            self.cluster.delete("Migration", self.chance.choice(found))
 
     def cordon(self) -> None:
-        name = self.chance.choice(self.story.nodes)
-        is_cordoned = self.world.list("Node")[name]["spec"].get("unschedulable")
-        self.world.patch("Node", name, {"spec": {"unschedulable": not is_cordoned}})
+        name = self.chance.choice(self.scenario.nodes)
+        is_cordoned = self.cluster.list("Node")[name]["spec"].get("unschedulable")
+        self.cluster.patch("Node", name, {"spec": {"unschedulable": not is_cordoned}})
 
     def fail_node(self) -> None:
-        name = self.chance.choice(self.story.nodes)
-        for each in self.pods():
-            if each["spec"].get("nodeName") == name:
-                self.promises.excuse(labels_of(each).get("app", ""))
+        name = self.chance.choice(self.scenario.nodes)
+        for running in self.pods():
+            if running["spec"].get("nodeName") == name:
+                self.invariants.exempt(labels_of(running).get("app", ""))
         self.set_ready(name, "Unknown")
 
     def set_ready(self, name: str, state: str) -> None:
-        found = self.world.list("Node")[name]
-        now = self.world.registry.now()
+        found = self.cluster.list("Node")[name]
+        now = self.cluster.registry.now()
         status = with_conditions(found["status"], [condition("Ready", state, now)])
-        self.world.patch("Node", name, {"status": status}, status=True)
+        self.cluster.patch("Node", name, {"status": status}, status=True)
 
-    def make_slow(self) -> None:
+    def slow_down_start(self) -> None:
         """The next pods of an application take long to start."""
         self.change_template({STARTS_IN_SECONDS: self.chance.choice(("15", "40"))})
 
-    def change_template(self, notes: Json) -> None:
+    def change_template(self, annotations: Json) -> None:
         kind, name = self.some_app()
         if kind != "Deployment":
             return
-        template = {"metadata": {"annotations": notes}}
-        changed = self.world.patch(kind, f"{NAMESPACE}/{name}", {"spec": {"template": template}})
+        template = {"metadata": {"annotations": annotations}}
+        changed = self.cluster.patch(kind, f"{NAMESPACE}/{name}", {"spec": {"template": template}})
         if changed["spec"]["strategy"]["type"] == "Recreate":
-            self.promises.excuse(name)
+            self.invariants.exempt(name)
 
-    def mend(self) -> None:
-        """In the end everything is well, and nothing is on hold."""
-        for name in self.story.nodes:
+    def repair(self) -> None:
+        """All nodes are Ready and open, and no migration is paused."""
+        for name in self.scenario.nodes:
             self.set_ready(name, "True")
-            self.world.patch("Node", name, {"spec": {"unschedulable": None}})
+            self.cluster.patch("Node", name, {"spec": {"unschedulable": None}})
         self.resume()
 
 
-async def lived(story: Story, world: SimulatedCluster, promises: Promises) -> None:
-    """Let the controller run, die and be started again while the story is told."""
-    chance = Random(f"faults {story.seed}")
-    telling = asyncio.create_task(Teller(story, world, promises).people())
-    policy, rates = story.policy(), story.rates()
-    promises.options = policy.migration
-    while not telling.done():
-        dies_at = chance.randint(5, 400) if story.with_faults else None
-        server = FaultyServer(world.server, chance, rates, dies_at)
-        promises.servers.append(server)
-        await one_life(server, policy, world, chance, telling)
+async def run_with_crashes(
+    scenario: RandomScenario, cluster: SimulatedCluster, invariants: Invariants
+) -> None:
+    """Run the controller and restart it after each crash, while operators make changes."""
+    chance = Random(f"faults {scenario.seed}")
+    operating = asyncio.create_task(Operators(scenario, cluster, invariants).run())
+    policy, rates = scenario.policy(), scenario.rates()
+    invariants.options = policy.migration
+    while not operating.done():
+        crashes_at = chance.randint(5, 400) if scenario.with_faults else None
+        server = FaultyApiServer(cluster.server, chance, rates, crashes_at)
+        invariants.servers.append(server)
+        await run_until_crash(server, policy, cluster, chance, operating)
         await asyncio.sleep(chance.uniform(0.1, 20.0))
-    telling.result()
-    await final_life(FaultyServer(world.server, chance, FaultRates()), policy, world, chance)
+    operating.result()
+    await run_to_rest(
+        FaultyApiServer(cluster.server, chance, FaultRates()), policy, cluster, chance
+    )
 
 
-async def one_life(
-    server: FaultyServer, policy: Policy, world: SimulatedCluster, chance: Random, telling: Any
+async def run_until_crash(
+    server: FaultyApiServer,
+    policy: Policy,
+    cluster: SimulatedCluster,
+    chance: Random,
+    operating: Any,
 ) -> None:
-    """A process, until it dies or the story is over."""
-    program = Program(server, policy, clock=world.clock, chance=chance)
+    """One process, until it crashes or the operators are done."""
+    program = Program(server, policy, clock=cluster.clock, chance=chance)
     running = asyncio.create_task(program.run())
-    dying = asyncio.create_task(server.died.wait())
-    await asyncio.wait({running, dying, telling}, return_when=asyncio.FIRST_COMPLETED)
-    server.died.set()
-    for task in (running, dying):
+    crashing = asyncio.create_task(server.crashed.wait())
+    await asyncio.wait({running, crashing, operating}, return_when=asyncio.FIRST_COMPLETED)
+    server.crashed.set()
+    for task in (running, crashing):
         task.cancel()
-    await asyncio.gather(running, dying, return_exceptions=True)
+    await asyncio.gather(running, crashing, return_exceptions=True)
 
 
-async def final_life(
-    server: FaultyServer, policy: Policy, world: SimulatedCluster, chance: Random
+async def run_to_rest(
+    server: FaultyApiServer, policy: Policy, cluster: SimulatedCluster, chance: Random
 ) -> None:
-    """A process that nothing happens to any more, for long enough to finish everything."""
-    program = Program(server, policy, clock=world.clock, chance=chance)
+    """One process without faults, for long enough to finish all moves."""
+    program = Program(server, policy, clock=cluster.clock, chance=chance)
     running = asyncio.create_task(program.run())
     await asyncio.sleep(REST_SECONDS)
     assert not running.done(), running.result()
@@ -326,19 +337,21 @@ async def final_life(
     await running
 
 
-def told(story: Story) -> list[str]:
-    """Tell a story from beginning to end; the promises that were broken on the way."""
+def violations_in(scenario: RandomScenario) -> list[str]:
+    """Run a scenario to its end; returns the violated invariants."""
 
-    async def tell(clock: Any) -> list[str]:
-        world = SimulatedCluster(story.objects(), seed=story.seed, start=START, timings=TIMINGS)
-        promises = Promises(world, story.apps)
-        await world.start()
+    async def run(clock: Any) -> list[str]:
+        cluster = SimulatedCluster(
+            scenario.objects(), seed=scenario.seed, start=START, timings=TIMINGS
+        )
+        invariants = Invariants(cluster, scenario.apps)
+        await cluster.start()
         await asyncio.sleep(60)
-        promises.begin()
-        await lived(story, world, promises)
+        invariants.begin()
+        await run_with_crashes(scenario, cluster, invariants)
         await asyncio.sleep(60)
-        promises.end()
-        await world.stop()
-        return promises.broken
+        invariants.end()
+        await cluster.stop()
+        return invariants.violations
 
-    return run(tell, START)
+    return run_simulated(run, START)

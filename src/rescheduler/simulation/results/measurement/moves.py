@@ -1,22 +1,22 @@
-"""The moves that were asked for, followed from their Migration objects."""
+"""The moves that were requested, followed through their Migration objects."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rescheduler.migration.migration_object import FINISHED, Phase
-from rescheduler.simulation.cluster.json_objects import Json, moment_of
-from rescheduler.simulation.results.peak import Peak
-from rescheduler.simulation.results.result import Migrations
+from rescheduler.simulation.cluster.json_objects import Json, parse_time
+from rescheduler.simulation.results.measurement.peak import Peak
+from rescheduler.simulation.results.result import MigrationCounts
 
 WITHDRAWN = "Withdrawn"
-"""The phase, in the story, of one that was deleted before it ended."""
-BY_HAND = "Manual"
+"""The phase, in results, of a Migration that was deleted before it finished."""
+MANUAL = "Manual"
 UNDECIDED = "Undecided"
 
 
 @dataclass
-class MoveSeen:
+class ObservedMove:
     """A Migration as it was last seen."""
 
     key: str
@@ -33,13 +33,13 @@ class MoveSeen:
     seconds: float = 0.0
 
     @property
-    def is_under_way(self) -> bool:
-        """Whether something is being done."""
+    def is_in_flight(self) -> bool:
+        """Whether it has started and not finished."""
         return self.phase == Phase.IN_PROGRESS
 
     @property
-    def became(self) -> str:
-        """What became of it, in a word."""
+    def outcome_or_phase(self) -> str:
+        """Its outcome if it is completed, else its phase."""
         return self.outcome if self.phase == Phase.COMPLETED else self.phase
 
 
@@ -47,45 +47,45 @@ class MoveLog:
     """All moves by the uid of their Migration."""
 
     def __init__(self) -> None:
-        self.by_uid: dict[str, MoveSeen] = {}
-        self.under_way: dict[str, MoveSeen] = {}
+        self.by_uid: dict[str, ObservedMove] = {}
+        self.in_flight: dict[str, ObservedMove] = {}
         self.peak = Peak()
-        self.owners: Counter[str] = Counter()
+        self.in_flight_of: Counter[str] = Counter()
         """By the uid of a controller: how many of its pods are being moved."""
 
-    def changed(self, old: Json | None, new: Json | None) -> None:
-        """Follow a change of a Migration."""
+    def migration_changed(self, old: Json | None, new: Json | None) -> None:
+        """A Migration was created, changed or deleted."""
         migration = new if new is not None else old
         assert migration is not None
         uid = migration["metadata"]["uid"]
         move = self.by_uid.get(uid)
         if move is None:
-            move = self.by_uid[uid] = first_seen(migration)
-        was_under_way = move.is_under_way
+            move = self.by_uid[uid] = _new_move(migration)
+        was_in_flight = move.is_in_flight
         if new is not None:
-            update(move, new.get("status") or {})
+            _update(move, new.get("status") or {})
         elif move.phase not in FINISHED:
             move.phase = WITHDRAWN
-        if move.is_under_way and not was_under_way:
-            self.under_way[uid] = move
-            self.owners[move.owner] += 1
-        elif was_under_way and not move.is_under_way:
-            del self.under_way[uid]
-            self.owners[move.owner] -= 1
-        self.peak.follow(len(self.under_way))
+        if move.is_in_flight and not was_in_flight:
+            self.in_flight[uid] = move
+            self.in_flight_of[move.owner] += 1
+        elif was_in_flight and not move.is_in_flight:
+            del self.in_flight[uid]
+            self.in_flight_of[move.owner] -= 1
+        self.peak.set(len(self.in_flight))
 
-    def migrations(self) -> Migrations:
-        """What became of them."""
+    def counts(self) -> MigrationCounts:
+        """The moves by phase, mode, strategy and outcome."""
         moves = self.by_uid.values()
         outcomes: dict[str, Counter[str]] = defaultdict(Counter)
         for move in moves:
-            outcomes[move.strategy][move.became] += 1
+            outcomes[move.strategy][move.outcome_or_phase] += 1
         took = [move.seconds for move in moves if move.phase == Phase.COMPLETED]
-        return Migrations(
+        return MigrationCounts(
             total=len(moves),
-            by_phase=counted(move.phase for move in moves),
-            by_mode=counted(move.mode or UNDECIDED for move in moves),
-            by_strategy=counted(move.strategy for move in moves),
+            by_phase=_counted(move.phase for move in moves),
+            by_mode=_counted(move.mode or UNDECIDED for move in moves),
+            by_strategy=_counted(move.strategy for move in moves),
             by_strategy_and_outcome={
                 strategy: dict(sorted(counts.items())) for strategy, counts in outcomes.items()
             },
@@ -93,44 +93,41 @@ class MoveLog:
         )
 
 
-def counted(words: Iterable[str]) -> dict[str, int]:
-    """How often each word is there, by the alphabet."""
-    return dict(sorted(Counter(map(str, words)).items()))
+def _counted(values: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(map(str, values)).items()))
 
 
-def first_seen(migration: Json) -> MoveSeen:
-    """A Migration that is new."""
+def _new_move(migration: Json) -> ObservedMove:
     metadata, spec = migration["metadata"], migration["spec"]
-    return MoveSeen(
+    return ObservedMove(
         key=f"{metadata['namespace']}/{metadata['name']}",
         pod=f"{metadata['namespace']}/{spec['pod']['name']}",
         target=spec["targetNode"],
-        strategy=spec.get("strategy") or BY_HAND,
+        strategy=spec.get("strategy") or MANUAL,
     )
 
 
-def update(move: MoveSeen, status: Json) -> None:
-    """Take over what the status says."""
+def _update(move: ObservedMove, status: Json) -> None:
     move.phase = status.get("phase") or Phase.PENDING
     move.step = status.get("step") or ""
     move.mode = status.get("mode") or move.mode
     move.outcome = status.get("outcome") or ""
     move.source = status.get("sourceNode") or move.source
-    # Before it begins, so that the count of moves by owner stays true.
+    # Set once, before the move starts: it is counted by owner.
     if not move.owner:
         move.owner = (status.get("workload") or {}).get("uid") or ""
     if move.phase in FINISHED:
-        move.seconds = seconds_of(status)
+        move.seconds = _seconds_of(status)
 
 
-def seconds_of(status: Json) -> float:
+def _seconds_of(status: Json) -> float:
     """From the start of the first attempt to the end."""
     started = [
-        each["lastTransitionTime"]
-        for each in status.get("conditions") or ()
-        if each.get("type") == "Started" and each.get("lastTransitionTime")
+        condition["lastTransitionTime"]
+        for condition in status.get("conditions") or ()
+        if condition.get("type") == "Started" and condition.get("lastTransitionTime")
     ]
     finished = status.get("finishedAt")
     if not started or not finished:
         return 0.0
-    return (moment_of(finished) - moment_of(started[0])).total_seconds()
+    return (parse_time(finished) - parse_time(started[0])).total_seconds()

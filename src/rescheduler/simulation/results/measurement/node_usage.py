@@ -1,4 +1,4 @@
-"""How full nodes are, kept up to date as sums, and what that amounts to at a moment."""
+"""How full nodes are: sums of requests that follow every change, and samples of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from rescheduler.model.snapshot import Bools, Floats
 from rescheduler.planning.feasibility.plugins.taint_toleration import hard_taints
 from rescheduler.planning.node_prices import node_prices
 from rescheduler.simulation.cluster.json_objects import Json, is_ready
-from rescheduler.simulation.results.pod_facts import PodSeen
+from rescheduler.simulation.results.measurement.pod_facts import PodFacts
 
 
 @dataclass(frozen=True)
-class Moment:
-    """The nodes at one moment."""
+class UsageSample:
+    """All nodes at one time."""
 
     names: tuple[str, ...]
     loads: Floats
@@ -30,59 +30,61 @@ class Moment:
 
 
 class NodeUsage:
-    """Sums by node, and what is known of each node."""
+    """The requests on each node, summed up."""
 
     def __init__(self, prices: Mapping[str, float], maintenance_label: NodeLabel) -> None:
         self._maintenance_label = maintenance_label
         self._prices = dict(prices)
         self._nodes: dict[str, Json] = {}
-        # By node: CPU in millicores, memory in bytes, pods that are not there for the node's sake.
+        # By node: CPU in millicores, memory in bytes, pods that do not belong to the node.
         self._sums: dict[str, list[int]] = {}
-        self._fixed: _Fixed | None = None
+        self._constants: _NodeConstants | None = None
 
     def node_changed(self, old: Json | None, new: Json | None) -> None:
-        """Follow a change of a node."""
+        """A node was added, changed or deleted."""
         if new is not None:
             name = new["metadata"]["name"]
             self._nodes[name] = new
             self._sums.setdefault(name, [0, 0, 0])
         elif old is not None:
             self._nodes.pop(old["metadata"]["name"], None)
-        self._fixed = None
+        self._constants = None
 
     def has_failed(self, node: str) -> bool:
-        """Whether a node is not ready, or gone."""
+        """Whether a node is not ready, or deleted."""
         found = self._nodes.get(node)
         return found is None or not is_ready(found)
 
-    def add(self, pod: PodSeen, count: int) -> None:
-        """A pod comes to its node, or leaves it (count -1)."""
+    def add(self, pod: PodFacts, count: int) -> None:
+        """Count a pod on its node, or no longer (count -1)."""
         sums = self._sums.setdefault(pod.node, [0, 0, 0])
         sums[0] += count * pod.cpu_millis
         sums[1] += count * pod.memory_bytes
         sums[2] += count * (not pod.belongs_to_node)
 
-    def moment(self) -> Moment:
-        """How it is now."""
-        if self._fixed is None:
-            self._fixed = _Fixed.of(self._nodes, self._prices, self._maintenance_label)
-        fixed = self._fixed
-        held = np.array([self._sums[name] for name in fixed.names], np.float64).reshape(-1, 3)
-        loads = np.asarray((held[:, :2] / fixed.capacity).mean(axis=1))
-        in_use = held[:, 2] > 0
-        balanced = loads[fixed.open]
-        return Moment(
-            names=fixed.names,
-            loads=np.where(fixed.ready, loads, np.nan),
+    def sample(self) -> UsageSample:
+        """The state of all nodes now."""
+        if self._constants is None:
+            self._constants = _NodeConstants.of(self._nodes, self._prices, self._maintenance_label)
+        constants = self._constants
+        requested = np.array([self._sums[name] for name in constants.names], np.float64).reshape(
+            -1, 3
+        )
+        loads = np.asarray((requested[:, :2] / constants.capacity).mean(axis=1))
+        in_use = requested[:, 2] > 0
+        balanced = loads[constants.open]
+        return UsageSample(
+            names=constants.names,
+            loads=np.where(constants.ready, loads, np.nan),
             imbalance=float(np.ptp(balanced)) if len(balanced) else 0.0,
             deviation=float(balanced.std()) if len(balanced) else 0.0,
             nodes_in_use=int(in_use.sum()),
-            cost=float(fixed.prices[in_use].sum()),
+            cost=float(constants.prices[in_use].sum()),
         )
 
 
 @dataclass(frozen=True)
-class _Fixed:
+class _NodeConstants:
     """What changes only when a node does."""
 
     names: tuple[str, ...]
@@ -94,11 +96,11 @@ class _Fixed:
     @staticmethod
     def of(
         nodes: Mapping[str, Json], prices: dict[str, float], maintenance_label: NodeLabel
-    ) -> "_Fixed":
+    ) -> "_NodeConstants":
         ordered = sorted(nodes.items())
         objects = tuple(msgspec.convert(node, Node) for _, node in ordered)
         amounts = [in_units(amounts_of(node.status.allocatable)) for node in objects]
-        capacity = [[each.get(CPU, 0), each.get(MEMORY, 0)] for each in amounts]
+        capacity = [[amount.get(CPU, 0), amount.get(MEMORY, 0)] for amount in amounts]
         counted = np.array(capacity, np.float64).reshape(-1, 2)
         ready = [is_ready(node) for _, node in ordered]
         # As LoadBalancing sees it: nodes that most pods may not run on are not to be evened out.
@@ -106,7 +108,7 @@ class _Fixed:
             is_open_to_users(node, maintenance_label) and not hard_taints(node.spec.taints)
             for node in objects
         ]
-        return _Fixed(
+        return _NodeConstants(
             names=tuple(name for name, _ in ordered),
             capacity=np.where(counted > 0, counted, np.inf),
             open=np.array(ready, bool) & np.array(is_open, bool),

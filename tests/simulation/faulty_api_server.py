@@ -1,8 +1,8 @@
-"""What goes wrong between a program and the API server: a port with faults.
+"""An API server with faults.
 
-Answers come late or not at all, writes happen although nobody hears of it, or long after, watches
-lag behind, break, or have been forgotten; and the program itself may die at any of its calls. All
-of it is drawn from a seed, so that what was found once can be looked at again.
+Calls fail, responses are lost before or after the write was done, writes arrive late, watches lag,
+break or expire, and the program itself may crash at any of its calls. All faults are drawn from a
+random generator, so a failing run can be repeated.
 """
 
 import asyncio
@@ -23,48 +23,49 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class FaultRates:
-    """How likely each fault is, for each call or for each batch that a watch brings."""
+    """The probability of each fault, per call or per batch of a watch."""
 
     unavailable: float = 0.0
     """The call fails, and nothing was done."""
     conflict: float = 0.0
-    """A write is refused as if somebody had been faster."""
+    """A write is refused as if somebody else had changed the object."""
     lost_before: float = 0.0
-    """The answer to a write is lost, and the write as well."""
+    """The response to a write is lost, and the write is not done."""
     lost_after: float = 0.0
-    """The answer to a write is lost, but the write was done."""
+    """The response to a write is lost, but the write is done."""
     late: float = 0.0
-    """The answer to a write is lost, and the write is done a while later."""
+    """The response to a write is lost, and the write is done later."""
     watch_broken: float = 0.0
     watch_gone: float = 0.0
-    """What followed the version that the watch has reached is forgotten."""
+    """The resource version of the watch has expired."""
     longest_call_seconds: float = 0.0
     longest_lag_seconds: float = 0.0
-    """How far watches are behind at most."""
+    """The most by which watches lag behind."""
     latest_write_seconds: float = 0.0
 
 
 NO_FAULTS = FaultRates()
 
 
-class FaultyServer:
-    """An `ApiServer` for one program, which dies with it.
+class FaultyApiServer:
+    """An `ApiServer` for one program, which crashes with it.
 
-    `dies_at` is the number of the call at which the program dies: the server hears of that call or
-    not, and the program hears of nothing any more. `died` is set then; end its tasks.
+    `crashes_at` is the number of the call at which the program crashes: the server receives that
+    call or not, and the program gets no responses any more. Then `crashed` is set; the caller
+    ends the tasks of the program.
     """
 
     def __init__(
-        self, server: ApiServer, chance: Random, rates: FaultRates, dies_at: int | None = None
+        self, server: ApiServer, chance: Random, rates: FaultRates, crashes_at: int | None = None
     ) -> None:
         self.rates = rates
         self.calls = 0
-        self.died = asyncio.Event()
+        self.crashed = asyncio.Event()
         self.late: list[str] = []
-        """Writes that were done after nobody waited for them any more."""
+        """Writes that were done after their caller had got an error."""
         self._server = server
         self._chance = chance
-        self._dies_at = dies_at
+        self._crashes_at = crashes_at
         self._late: set[asyncio.Task[None]] = set()
 
     async def list_pages(
@@ -85,7 +86,7 @@ class FaultyServer:
         await self._begin(call, is_write=False)
         async with aclosing(self._server.watch(kind, resource_version, timeout_seconds)) as batches:
             async for events in batches:
-                if self.died.is_set():
+                if self.crashed.is_set():
                     await asyncio.Event().wait()
                 if self._happens(self.rates.watch_gone):
                     raise status_errors.gone(call, int(resource_version))
@@ -101,47 +102,26 @@ class FaultyServer:
         await self._take_time()
         return found
 
-    async def create(self, path: str, body: Any, *, dry_run: bool = False) -> Answer:
+    async def create(self, path: str, body: Any) -> Answer:
         """See `ApiServer.create`."""
-        return await self._write(
-            f"POST {path}", lambda: self._server.create(path, body, dry_run=dry_run)
-        )
-
-    async def replace(self, path: str, body: Any, *, dry_run: bool = False) -> Answer:
-        """See `ApiServer.replace`."""
-        return await self._write(
-            f"PUT {path}", lambda: self._server.replace(path, body, dry_run=dry_run)
-        )
+        return await self._write(f"POST {path}", lambda: self._server.create(path, body))
 
     async def patch(
-        self,
-        path: str,
-        body: Any,
-        how: Patch = Patch.MERGE,
-        *,
-        dry_run: bool = False,
-        force: bool = False,
+        self, path: str, body: Any, how: Patch = Patch.MERGE, *, force: bool = False
     ) -> Answer:
         """See `ApiServer.patch`."""
         return await self._write(
-            f"PATCH {path}",
-            lambda: self._server.patch(path, body, how, dry_run=dry_run, force=force),
+            f"PATCH {path}", lambda: self._server.patch(path, body, how, force=force)
         )
 
     async def delete(
-        self,
-        path: str,
-        *,
-        uid: str = "",
-        version: str = "",
-        grace_seconds: int | None = None,
-        dry_run: bool = False,
+        self, path: str, *, uid: str = "", version: str = "", grace_seconds: int | None = None
     ) -> Answer:
         """See `ApiServer.delete`."""
         return await self._write(
             f"DELETE {path}",
             lambda: self._server.delete(
-                path, uid=uid, version=version, grace_seconds=grace_seconds, dry_run=dry_run
+                path, uid=uid, version=version, grace_seconds=grace_seconds
             ),
         )
 
@@ -166,28 +146,28 @@ class FaultyServer:
         """See `ApiServer.bind`."""
         await self._write(f"POST pods/{pod}/binding", lambda: self._server.bind(pod, node, uid=uid))
 
-    # ------------------------------------------------------------ what goes wrong
+    # ------------------------------------------------------------ faults
 
     async def _write(self, call: str, write: Callable[[], Coroutine[Any, Any, T]]) -> T:
         if await self._begin(call, is_write=True):
-            await self._die_after(write)
+            await self._crash_after(write)
         if self._happens(self.rates.conflict):
-            raise Conflict(call, "409 Conflict: somebody else was faster", status=409)
+            raise Conflict(call, "409 Conflict: the object has been modified", status=409)
         if self._happens(self.rates.lost_before):
-            raise OutcomeUnknown(call, "lost the answer")
+            raise OutcomeUnknown(call, "lost the response")
         if self._happens(self.rates.late):
             late = asyncio.create_task(self._do_late(call, write))
             self._late.add(late)
             late.add_done_callback(self._late.discard)
-            raise OutcomeUnknown(call, "lost the answer")
+            raise OutcomeUnknown(call, "lost the response")
         done = await write()
         await self._take_time()
         if self._happens(self.rates.lost_after):
-            raise OutcomeUnknown(call, "lost the answer")
+            raise OutcomeUnknown(call, "lost the response")
         return done
 
     async def _do_late(self, call: str, write: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """A request that was held up on its way: it arrives although nobody waits any more."""
+        """A request that was delayed: it arrives although its caller has given up."""
         await asyncio.sleep(self._chance.uniform(0, self.rates.latest_write_seconds))
         self.late.append(call)
         try:
@@ -196,34 +176,34 @@ class FaultyServer:
             return
 
     async def _begin(self, call: str, *, is_write: bool) -> bool:
-        """Count a call; whether it is the one at which the program dies after all."""
-        if self.died.is_set():
+        """Count a call; whether the program crashes after the server has done it."""
+        if self.crashed.is_set():
             await asyncio.Event().wait()
         self.calls += 1
-        if self.calls == self._dies_at:
+        if self.calls == self._crashes_at:
             if is_write and self._chance.random() < 0.5:
                 return True
-            await self._die()
+            await self._crash()
         await self._take_time()
         if self._happens(self.rates.unavailable):
             raise Unavailable(call, "503 Service Unavailable", status=503)
         return False
 
-    async def _die_after(self, write: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """The server has heard of the call, but nobody hears of its answer."""
+    async def _crash_after(self, write: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """The server does the call, but the program does not get the response."""
         try:
             await write()
         finally:
-            await self._die()
+            await self._crash()
 
-    async def _die(self) -> None:
-        self.died.set()
+    async def _crash(self) -> None:
+        self.crashed.set()
         await asyncio.Event().wait()
 
     async def _take_time(self) -> None:
         await asyncio.sleep(self._chance.uniform(0, self.rates.longest_call_seconds))
-        if self.died.is_set():
+        if self.crashed.is_set():
             await asyncio.Event().wait()
 
-    def _happens(self, likelihood: float) -> bool:
-        return likelihood > 0 and self._chance.random() < likelihood
+    def _happens(self, probability: float) -> bool:
+        return probability > 0 and self._chance.random() < probability

@@ -1,4 +1,4 @@
-"""Two stages for the same story: the test cluster, and the cluster in memory."""
+"""The same interface to the test cluster and to a simulated one, for running a case on both."""
 
 import asyncio
 from collections import defaultdict
@@ -38,28 +38,28 @@ KINDS = {
 POLICY = Policy(
     migration=replace(QUICK_OPTIONS, max_in_flight=100, max_retries=1), allow_bare_pods=True
 )
-"""Nothing waits for a place, and what fails is soon given up."""
+"""No move waits for a slot, and there is one retry."""
 
 
-class Steps:
-    """What was written for each migration, in order."""
+class StepRecorder:
+    """The writes for each migration, in order."""
 
     def __init__(self) -> None:
         self.of: defaultdict[str, list[str]] = defaultdict(list)
 
     def reached(self, point: str, migration: str) -> None:
-        """For a controller to tell how far it is."""
-        moment, _, action = point.partition("-")
+        """Called before and after each write."""
+        when, _, action = point.partition("-")
         steps = self.of[migration]
-        if moment != "after" or action in ("message", "delete-migration"):
+        if when != "after" or action in ("message", "delete-migration"):
             return
-        # Each step is safe to be done twice, and is until a watch has shown what came of it.
+        # A step may be repeated until the watch has shown its result.
         if not steps or steps[-1] != action:
             steps.append(action)
 
 
-class Stage(Protocol):
-    """Where a story is told."""
+class ClusterForCase(Protocol):
+    """A cluster, or a part of one, in which a case runs."""
 
     namespace: str
 
@@ -88,8 +88,8 @@ class Stage(Protocol):
     async def until(self, condition: Callable[[], object], what: str) -> None: ...
 
 
-class RealStage:
-    """A corner of the test cluster."""
+class RealClusterForCase:
+    """A namespace and nodes of the test cluster."""
 
     def __init__(self, corner: Corner) -> None:
         self.corner = corner
@@ -135,11 +135,11 @@ class RealStage:
         await eventually(condition, f"{self.namespace}: {what}", 120, 0.15)
 
 
-class MemoryStage:
-    """A world of its own."""
+class SimulatedClusterForCase:
+    """A simulated cluster of its own."""
 
-    def __init__(self, world: SimulatedCluster, namespace: str) -> None:
-        self.world = world
+    def __init__(self, cluster: SimulatedCluster, namespace: str) -> None:
+        self.simulated = cluster
         self.namespace = namespace
 
     def node(self, name: str) -> str:
@@ -147,46 +147,46 @@ class MemoryStage:
 
     async def add_node(self, name: str, *, works: bool = True, cpu: str = "8") -> None:
         labels = {"rescheduler-test": self.namespace}
-        self.world.create(node(self.node(name), cpu=cpu, labels=labels))
+        self.simulated.create(node(self.node(name), cpu=cpu, labels=labels))
         if not works:
-            self.world.hang_node(self.node(name))
+            self.simulated.hang_node(self.node(name))
 
     async def put(self, *objects: Json) -> None:
-        for each in objects:
-            self.world.create(each)
+        for value in objects:
+            self.simulated.create(value)
 
     def patch(self, plural: str, name: str, body: Json) -> None:
-        self.world.patch(KINDS[plural], f"{self.namespace}/{name}", body)
+        self.simulated.patch(KINDS[plural], f"{self.namespace}/{name}", body)
 
     def delete(self, plural: str, name: str) -> None:
-        self.world.delete(KINDS[plural], f"{self.namespace}/{name}")
+        self.simulated.delete(KINDS[plural], f"{self.namespace}/{name}")
 
     def pods(self, app: str) -> list[Json]:
         return [pod for pod in self.owned("pods") if labels_of(pod).get("app") == app]
 
     def create_migration(self, body: Json) -> None:
-        self.world.create(body)
+        self.simulated.create(body)
 
     def migration(self, name: str) -> Json | None:
-        return self.world.get("Migration", f"{self.namespace}/{name}")
+        return self.simulated.get("Migration", f"{self.namespace}/{name}")
 
     def owned(self, plural: str) -> list[Json]:
         kind = KINDS.get(plural, "PodDisruptionBudget")
         return [
-            each
-            for each in self.world.list(kind).values()
-            if each["metadata"]["namespace"] == self.namespace
+            value
+            for value in self.simulated.list(kind).values()
+            if value["metadata"]["namespace"] == self.namespace
         ]
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
-        ends = self.world.clock.seconds() + 600
+        ends = self.simulated.clock.seconds() + 600
         while not condition():
-            assert self.world.clock.seconds() < ends, f"{self.namespace}: never {what}"
+            assert self.simulated.clock.seconds() < ends, f"{self.namespace}: never {what}"
             await asyncio.sleep(0.05)
 
 
-async def controlled(server: ApiServer, steps: Steps, live: Any, **clock: Any) -> None:
-    """Run a controller while something lives."""
+async def with_controller(server: ApiServer, steps: StepRecorder, work: Any, **clock: Any) -> None:
+    """Run a controller until `work` is done."""
     tables = ClusterTables()
     seconds = {"clock": clock["clock"].seconds} if clock else {}
     chance = Random(1)
@@ -198,7 +198,7 @@ async def controlled(server: ApiServer, steps: Steps, live: Any, **clock: Any) -
     running = asyncio.create_task(controller.run())
     try:
         await store.synced()
-        await live
+        await work
         if running.done():
             running.result()
     finally:
@@ -207,7 +207,7 @@ async def controlled(server: ApiServer, steps: Steps, live: Any, **clock: Any) -
         await store.stop()
 
 
-async def controlled_for_real(corner: Corner, steps: Steps, live: Any) -> None:
-    """The same on the test cluster."""
+async def with_controller_on_real_cluster(corner: Corner, steps: StepRecorder, work: Any) -> None:
+    """Run a controller on the test cluster until `work` is done."""
     async with client_for(corner.cluster) as client:
-        await controlled(client, steps, live)
+        await with_controller(client, steps, work)

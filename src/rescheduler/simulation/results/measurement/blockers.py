@@ -1,18 +1,18 @@
-"""What the planner's rounds found in the way, gathered over time and put into plain words."""
+"""Why pods stayed where they were: the blockers in the plans of all rounds, counted."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable
 
 from rescheduler.planning.plan import BlockedPod, Plan
-from rescheduler.simulation.results.result import Blocked, Rest, Rounds
+from rescheduler.simulation.results.result import BlockerSummary, IdleReason, RoundCounts
 
-MOST_REASONS = 5
+MAX_REASONS = 5
 NUMBERS = re.compile(r"\d+(?:[.,]\d+)*")
 
 MEANINGS = {
     "BarePod": "no controller would bring the pod back",
-    "BeingDeleted": "it was on its way out already",
+    "BeingDeleted": "it was being deleted already",
     "BeingMigrated": "it was being moved already",
     "Budget": "its disruption budget allows no eviction, and it cannot be handed over",
     "DoNotDisrupt": "its annotation asks not to be disrupted",
@@ -43,35 +43,35 @@ MEANINGS = {
 
 
 class BlockerCounts:
-    """Counts what plans say of pods that stayed."""
+    """Counts the blockers in plans, and why rounds had no moves."""
 
     def __init__(self) -> None:
         self._pods: dict[str, set[str]] = {}
         self._rounds: Counter[str] = Counter()
         self._examples: dict[str, BlockedPod] = {}
-        # By the reason without its numbers, for those change with every round.
-        self._rest: Counter[str] = Counter()
-        self._said: dict[str, str] = {}
+        # By the reason without its numbers, which change with every round.
+        self._idle: Counter[str] = Counter()
+        self._idle_text: dict[str, str] = {}
         self._total = 0
         self._with_moves = 0
 
     def add(self, plan: Plan) -> None:
-        """Take in one round's plan."""
+        """Count the plan of one round."""
         self._total += 1
         self._with_moves += bool(plan.moves)
         if not plan.moves:
-            sort = NUMBERS.sub("", plan.summary)
-            self._rest[sort] += 1
-            self._said[sort] = plan.summary
-        for name, pods in _by_name(plan.blocked):
+            reason = NUMBERS.sub("", plan.summary)
+            self._idle[reason] += 1
+            self._idle_text[reason] = plan.summary
+        for name, pods in _by_blocker(plan.blocked):
             self._rounds[name] += 1
             self._examples.setdefault(name, pods[0])
-            self._pods.setdefault(name, set()).update(each.pod for each in pods)
+            self._pods.setdefault(name, set()).update(pod.pod for pod in pods)
 
-    def blocked(self) -> tuple[Blocked, ...]:
-        """The reasons, those that kept most pods first."""
+    def blocked(self) -> tuple[BlockerSummary, ...]:
+        """The blockers, those that kept most pods first."""
         return tuple(
-            Blocked(
+            BlockerSummary(
                 blocker=name,
                 meaning=MEANINGS.get(name, self._examples[name].detail),
                 pods=len(pods),
@@ -79,17 +79,17 @@ class BlockerCounts:
                 example=self._examples[name].pod,
                 detail=self._examples[name].detail,
             )
-            for name, pods in sorted(self._pods.items(), key=lambda each: (-len(each[1]), each[0]))
+            for name, pods in sorted(self._pods.items(), key=lambda item: (-len(item[1]), item[0]))
         )
 
-    def rounds(self) -> Rounds:
+    def rounds(self) -> RoundCounts:
         """How many rounds there were, and why those without moves had none."""
-        frequent = self._rest.most_common(MOST_REASONS)
-        reasons = tuple(Rest(self._said[sort], count) for sort, count in frequent)
-        return Rounds(total=self._total, with_moves=self._with_moves, at_rest=reasons)
+        frequent = self._idle.most_common(MAX_REASONS)
+        reasons = tuple(IdleReason(self._idle_text[reason], count) for reason, count in frequent)
+        return RoundCounts(total=self._total, with_moves=self._with_moves, idle_reasons=reasons)
 
 
-def _by_name(pods: Iterable[BlockedPod]) -> list[tuple[str, list[BlockedPod]]]:
+def _by_blocker(pods: Iterable[BlockedPod]) -> list[tuple[str, list[BlockedPod]]]:
     groups: dict[str, list[BlockedPod]] = {}
     for pod in pods:
         groups.setdefault(pod.blocker, []).append(pod)

@@ -1,40 +1,19 @@
-# mypy: disable-error-code="misc"
-# (mypy does not see that structs inherit being frozen)
 """Which pods belong together: those that the pod's Services and its owner select.
 
-The scheduler spreads them even if they say nothing about it. Nothing else here reads Services,
-so their kind is not among those that are watched on a real cluster.
+kube-scheduler spreads them by default, even if they have no spread constraints.
 """
 
 from collections import defaultdict
 
 from rescheduler.model import kinds
-from rescheduler.model.kinds import Kind
-from rescheduler.model.objects import LabelSelector
-from rescheduler.model.objects.parts import Identity, Labels, Part
+from rescheduler.model.objects import Labels, LabelSelector, Service
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.model.tables.object_table import ObjectTable
 
 
-class ServiceSpec(Part):
-    """Whom a Service sends its traffic to; without a selector, to no pod that it knows."""
-
-    selector: Labels = {}
-
-
-class Service(Part):
-    """A name under which pods are reached."""
-
-    metadata: Identity
-    spec: ServiceSpec = ServiceSpec()
-
-
-SERVICE = Kind("Service", "v1", "services", True, Service)
-
-
-class Groups:
-    """Finds the selector of the pods that a pod belongs together with."""
+class DefaultSelectors:
+    """The selector of the pods that a pod belongs together with."""
 
     def __init__(self, tables: ClusterTables, services: ObjectTable[Service]) -> None:
         self._tables = tables
@@ -43,7 +22,7 @@ class Groups:
         self._selectors_in: defaultdict[str, list[Labels]] = defaultdict(list)
 
     def selector_for(self, template: PodTemplate) -> LabelSelector | None:
-        """Selects all that the pod's Services and its owner select; None if there are none."""
+        """The labels and expressions of all of them together; None if nothing selects the pod."""
         labels: Labels = {}
         for selected in self._selectors(template.namespace):
             if selected.items() <= template.labels.items():

@@ -1,15 +1,15 @@
-"""What stood in the way is told in plain words."""
+"""Blockers are counted over all rounds, and explained in plain words."""
 
 import re
 from pathlib import Path
 
 import rescheduler.planning
 from rescheduler.planning.plan import Assessment, BlockedPod, Plan
-from rescheduler.simulation.results.blockers import MEANINGS, BlockerCounts
+from rescheduler.simulation.results.measurement.blockers import MEANINGS, BlockerCounts
 
 NOTHING = Assessment({}, 0, 0.0, {})
-# Nobody expects these to move, so plans do not tell of them.
-AT_HOME = {"DaemonSetPod", "StaticPod"}
+# Nobody expects these to move, so plans do not report them.
+NOT_REPORTED = {"DaemonSetPod", "StaticPod"}
 
 
 def plan(summary: str, *blocked: BlockedPod) -> Plan:
@@ -23,7 +23,7 @@ def test_every_blocker_of_the_planner_has_plain_words() -> None:
     named = re.findall(r'(?:Blocker|_Sort)\(\s*"([A-Z]\w+)"|_always\([^"]*"([A-Z]\w+)"', text)
     names = {name for pair in named for name in pair if name}
     assert len(names) > 20
-    assert names - AT_HOME <= set(MEANINGS)
+    assert names - NOT_REPORTED <= set(MEANINGS)
 
 
 def test_pods_are_counted_once_and_rounds_each_time() -> None:
@@ -32,11 +32,16 @@ def test_pods_are_counted_once_and_rounds_each_time() -> None:
         blockers.add(
             plan("", BlockedPod("a/x", "Budget", "says no"), BlockedPod("a/y", "Budget", "no"))
         )
-    (told,) = blockers.blocked()
-    assert (told.pods, told.rounds, told.example, told.detail) == (2, 3, "a/x", "says no")
+    (summary,) = blockers.blocked()
+    assert (summary.pods, summary.rounds, summary.example, summary.detail) == (
+        2,
+        3,
+        "a/x",
+        "says no",
+    )
 
 
-def test_what_a_plugin_says_is_told_as_it_is() -> None:
+def test_the_detail_of_a_plugins_blocker_is_its_meaning() -> None:
     blockers = BlockerCounts()
     blockers.add(plan("", BlockedPod("a/x", "Horoscope", "the moon is full")))
     assert blockers.blocked()[0].meaning == "the moon is full"
@@ -47,5 +52,5 @@ def test_reasons_that_differ_in_numbers_only_are_one() -> None:
     blockers.add(plan("load lies between 32% and 41.5%"))
     blockers.add(plan("load lies between 1% and 2%"))
     blockers.add(plan("no node"))
-    told = [(each.why, each.rounds) for each in blockers.rounds().at_rest]
-    assert told == [("load lies between 1% and 2%", 2), ("no node", 1)]
+    reasons = [(reason.why, reason.rounds) for reason in blockers.rounds().idle_reasons]
+    assert reasons == [("load lies between 1% and 2%", 2), ("no node", 1)]

@@ -1,4 +1,4 @@
-"""What the controller promises, checked at every change of the cluster."""
+"""Invariants of the controller, checked at every change of the cluster."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -14,7 +14,6 @@ from rescheduler.migration.migration_labels import LOWEST_DELETION_COST
 from rescheduler.settings import MigrationOptions
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from rescheduler.simulation.cluster.controllers.base import replicas_of
-from rescheduler.simulation.cluster.faults import FaultyServer
 from rescheduler.simulation.cluster.json_objects import (
     Json,
     annotations_of,
@@ -24,37 +23,38 @@ from rescheduler.simulation.cluster.json_objects import (
     key_of,
     labels_of,
 )
+from tests.simulation.faulty_api_server import FaultyApiServer
 
 NAMESPACE = "shop"
 FINISHED = ("Completed", "Failed", "Cancelled")
 
 
-class Promises:
-    """Watches a world, and notes what should not have happened."""
+class Invariants:
+    """Watches a cluster and records violations."""
 
-    def __init__(self, world: SimulatedCluster, apps: Mapping[str, str]) -> None:
-        self.world = world
+    def __init__(self, cluster: SimulatedCluster, apps: Mapping[str, str]) -> None:
+        self.cluster = cluster
         self.apps = apps
-        self.broken: list[str] = []
+        self.violations: list[str] = []
         self.options = MigrationOptions()
-        self.servers: list[FaultyServer] = []
-        self._excused: set[str] = set()
+        self.servers: list[FaultyApiServer] = []
+        self._exempt: set[str] = set()
         self._serving: dict[str, str] = {}
 
     def begin(self) -> None:
-        """From now on."""
-        for key, pod in self.world.list("Pod").items():
-            if serves(pod):
+        """Check from now on."""
+        for key, pod in self.cluster.list("Pod").items():
+            if is_serving(pod):
                 self._serving[key] = labels_of(pod).get("app", "")
-        self.world.subscribe("Pod", self._pod_changed)
-        self.world.subscribe("Migration", self._migration_changed)
+        self.cluster.subscribe("Pod", self._pod_changed)
+        self.cluster.subscribe("Migration", self._migration_changed)
 
-    def excuse(self, app: str) -> None:
-        """Something happened to an application that takes pods away from it."""
-        self._excused.add(app)
+    def exempt(self, app: str) -> None:
+        """Do not check the ready count of an application: something else removes its pods."""
+        self._exempt.add(app)
 
-    def _note(self, text: str) -> None:
-        self.broken.append(f"{self.world.clock.now():%H:%M:%S} {text}")
+    def _record(self, text: str) -> None:
+        self.violations.append(f"{self.cluster.clock.now():%H:%M:%S} {text}")
 
     # ------------------------------------------------------------ at every change
 
@@ -62,25 +62,25 @@ class Promises:
         pod = new or old
         assert pod is not None
         key, app = key_of(pod), labels_of(pod).get("app", "")
-        if new is not None and serves(new):
+        if new is not None and is_serving(new):
             self._serving[key] = app
         elif self._serving.pop(key, None) is not None and not is_extra(pod):
             self._check_ready(app, key)
 
     def _check_ready(self, app: str, gone: str) -> None:
-        if app in self._excused or self.apps.get(app) == "StatefulSet":
+        if app in self._exempt or self.apps.get(app) == "StatefulSet":
             # A StatefulSet's pods are never handed over.
             return
         wanted = self._wanted(app)
-        ready = sum(each == app for each in self._serving.values())
+        ready = sum(serving == app for serving in self._serving.values())
         if wanted is not None and ready < wanted:
-            self._note(f"{app} has {ready} Ready pods of {wanted} now that {gone} is gone")
+            self._record(f"{app} has {ready} Ready pods of {wanted} after {gone} was lost")
 
     def _wanted(self, app: str) -> int | None:
         kind = self.apps.get(app)
         if kind is None or kind == "Pod":
             return 1 if kind == "Pod" else None
-        found = self.world.get(kind, f"{NAMESPACE}/{app}")
+        found = self.cluster.get(kind, f"{NAMESPACE}/{app}")
         return None if found is None else replicas_of(found)
 
     def _migration_changed(self, old: Json | None, new: Json | None) -> None:
@@ -89,93 +89,96 @@ class Promises:
         if new["status"]["mode"] == "Evict":
             # That takes a pod away first.
             name = new["spec"]["pod"]["name"]
-            self._excused |= {app for app in self.apps if name.startswith(f"{app}-")}
+            self._exempt |= {app for app in self.apps if name.startswith(f"{app}-")}
         if old is not None and old["status"]["phase"] == "InProgress":
             return
         self._check_limits(key_of(new))
 
     def _check_limits(self, started: str) -> None:
-        flying = [
-            each
-            for each in self.world.list("Migration").values()
-            if each["status"]["phase"] == "InProgress" and not self._was_late(each)
+        in_flight = [
+            migration
+            for migration in self.cluster.list("Migration").values()
+            if migration["status"]["phase"] == "InProgress" and not self._was_late(migration)
         ]
-        if len(flying) > self.options.max_in_flight:
-            self._note(f"{len(flying)} in flight with {started}")
+        if len(in_flight) > self.options.max_in_flight:
+            self._record(f"{len(in_flight)} in flight with {started}")
         nodes: Counter[str] = Counter()
         workloads: defaultdict[str, list[int]] = defaultdict(list)
-        for each in flying:
-            status = each["status"]
-            nodes.update({status["sourceNode"], each["spec"]["targetNode"]})
+        for migration in in_flight:
+            status = migration["status"]
+            nodes.update({status["sourceNode"], migration["spec"]["targetNode"]})
             if "workload" in status:
                 workloads[status["workload"]["uid"]].append(status["workload"].get("replicas", 1))
         for name, count in nodes.items():
             if count > self.options.max_per_node:
-                self._note(f"{count} in flight at node {name} with {started}")
+                self._record(f"{count} in flight at node {name} with {started}")
         for uid, sizes in workloads.items():
             if len(sizes) > self.options.max_per_workload.of(max(sizes)):
-                self._note(f"{len(sizes)} in flight of workload {uid} with {started}")
+                self._record(f"{len(sizes)} in flight of workload {uid} with {started}")
 
     def _was_late(self, migration: Json) -> bool:
-        """Whether it may have been started by a write that came when nobody waited any more."""
+        """Whether a delayed write, whose caller had given up, may have started it."""
         name = migration["metadata"]["name"]
         return any(f"/{name}/" in call for server in self.servers for call in server.late)
 
-    # ------------------------------------------------------------ in the end
+    # ------------------------------------------------------------ at the end
 
     def end(self) -> None:
-        """Nothing is left behind, and everything is at rest."""
+        """Check that nothing is left over and nothing is in progress."""
         self._check_leftovers()
         self._check_migrations()
         self._check_workloads()
 
     def _check_leftovers(self) -> None:
-        for key, pod in self.world.list("Pod").items():
-            notes = annotations_of(pod)
+        for key, pod in self.cluster.list("Pod").items():
+            annotations = annotations_of(pod)
             if labels_of(pod).get(MIGRATION_STATUS) == "in-progress":
-                self._note(f"pod {key} is still marked")
-            if notes.get(DELETION_COST) == LOWEST_DELETION_COST or PREVIOUS_DELETION_COST in notes:
-                self._note(f"pod {key} still has our deletion cost")
-            if PREVIOUS_MARKS in notes and MIGRATION_STATUS not in labels_of(pod):
-                self._note(f"pod {key} still remembers earlier marks")
-        for key, budget in self.world.list("PodDisruptionBudget").items():
+                self._record(f"pod {key} is still marked")
+            if (
+                annotations.get(DELETION_COST) == LOWEST_DELETION_COST
+                or PREVIOUS_DELETION_COST in annotations
+            ):
+                self._record(f"pod {key} still has our deletion cost")
+            if PREVIOUS_MARKS in annotations and MIGRATION_STATUS not in labels_of(pod):
+                self._record(f"pod {key} still remembers earlier marks")
+        for key, budget in self.cluster.list("PodDisruptionBudget").items():
             if MIGRATION_ID in labels_of(budget):
-                self._note(f"budget {key} is still there")
+                self._record(f"budget {key} is still there")
 
     def _check_migrations(self) -> None:
-        for key, migration in self.world.list("Migration").items():
+        for key, migration in self.cluster.list("Migration").items():
             status = migration["status"]
             if status["phase"] not in FINISHED and not is_waiting(status):
-                self._note(f"migration {key} is not finished: {status}")
+                self._record(f"migration {key} is not finished: {status}")
             is_landed = status.get("outcome") == "Landed"
             if is_landed and status.get("newNode") != migration["spec"]["targetNode"]:
-                self._note(f"migration {key} landed elsewhere: {status}")
+                self._record(f"migration {key} landed elsewhere: {status}")
 
     def _check_workloads(self) -> None:
-        there: Counter[str] = Counter()
-        for key, pod in self.world.list("Pod").items():
+        counts: Counter[str] = Counter()
+        for key, pod in self.cluster.list("Pod").items():
             app = labels_of(pod).get("app", "")
-            there[app] += 1
+            counts[app] += 1
             if not is_active(pod) or not is_ready(pod):
-                self._note(f"pod {key} is not Ready: {pod['status']}")
+                self._record(f"pod {key} is not Ready: {pod['status']}")
             if controller_of(pod) is None and self.apps.get(app) != "Pod":
-                self._note(f"pod {key} belongs to nobody")
+                self._record(f"pod {key} has no controller")
         for app in self.apps:
             wanted = self._wanted(app)
-            if wanted is not None and there[app] != wanted:
-                self._note(f"{app} has {there[app]} pods of {wanted}")
+            if wanted is not None and counts[app] != wanted:
+                self._record(f"{app} has {counts[app]} pods of {wanted}")
 
 
 def is_waiting(status: Json) -> bool:
-    """Whether a migration has not begun and says what it waits for: the cluster's own trouble."""
+    """Whether a migration has not started and says what it waits for."""
     return bool(status["phase"] == "Pending" and status.get("message", "").startswith("waiting: "))
 
 
 def is_extra(pod: Json) -> bool:
-    """Whether it is one pod more than its workload wants, made for a move."""
+    """Whether a move created the pod and no workload has adopted it."""
     return controller_of(pod) is None and MIGRATION_ID in labels_of(pod)
 
 
-def serves(pod: Json) -> bool:
-    """Whether a pod is Ready and here to stay."""
+def is_serving(pod: Json) -> bool:
+    """Whether a pod is Ready and not being deleted."""
     return is_active(pod) and is_ready(pod)

@@ -1,9 +1,9 @@
-"""Series are sums that follow every change."""
+"""Series follow every change of nodes and pods."""
 
 import pytest
 
 from rescheduler.model.rules.node_availability import DEFAULT_MAINTENANCE_LABEL, NodeLabel
-from rescheduler.simulation.results import ResultRecorder
+from rescheduler.simulation.results.measurement.recorder import ResultRecorder
 from testcluster.builders import daemonset, node, pod
 
 GIB = 1024**3
@@ -18,8 +18,8 @@ def sampled(recorder: ResultRecorder, name: str) -> float:
 def recorder() -> ResultRecorder:
     made = ResultRecorder(lambda: 0.0, 3600.0, {"big": 4.0}, DEFAULT_MAINTENANCE_LABEL)
     labels = {"node.kubernetes.io/instance-type": "big"}
-    made.loads.node_changed(None, node("a", cpu="4", memory="4Gi", labels=labels))
-    made.loads.node_changed(None, node("b", cpu="4", memory="4Gi", labels=labels))
+    made.usage.node_changed(None, node("a", cpu="4", memory="4Gi", labels=labels))
+    made.usage.node_changed(None, node("b", cpu="4", memory="4Gi", labels=labels))
     return made
 
 
@@ -32,14 +32,14 @@ def test_imbalance_is_the_gap_between_the_fullest_and_the_emptiest(
 
 def test_nodes_that_take_no_pods_do_not_count_as_empty(recorder: ResultRecorder) -> None:
     recorder.pod_changed(None, pod("shop/web", on="a", cpu="2"))
-    recorder.loads.node_changed(None, node("b", cpu="4", memory="4Gi", unschedulable=True))
+    recorder.usage.node_changed(None, node("b", cpu="4", memory="4Gi", unschedulable=True))
     assert sampled(recorder, "imbalance") == 0
 
 
 def test_the_policy_says_which_label_marks_a_node_that_is_being_emptied() -> None:
     recorder = ResultRecorder(lambda: 0.0, 3600.0, {}, NodeLabel("drain=now"))
-    recorder.loads.node_changed(None, node("a", cpu="4", memory="4Gi"))
-    recorder.loads.node_changed(None, node("b", cpu="4", memory="4Gi", labels={"drain": "now"}))
+    recorder.usage.node_changed(None, node("a", cpu="4", memory="4Gi"))
+    recorder.usage.node_changed(None, node("b", cpu="4", memory="4Gi", labels={"drain": "now"}))
     recorder.pod_changed(None, pod("shop/web", on="a", cpu="2"))
     assert sampled(recorder, "imbalance") == 0
 
@@ -77,5 +77,5 @@ def test_sums_after_many_changes_are_those_of_what_is_left(recorder: ResultRecor
         recorder.pod_changed(None, pod(f"shop/web-{number}", on="ab"[number % 2], cpu="100m"))
     for number in range(19):
         recorder.pod_changed(pod(f"shop/web-{number}"), None)
-    moment = recorder.loads.moment()
-    assert moment.loads.tolist() == [0, pytest.approx(0.1 / 4 / 2)]
+    usage = recorder.usage.sample()
+    assert usage.loads.tolist() == [0, pytest.approx(0.1 / 4 / 2)]
