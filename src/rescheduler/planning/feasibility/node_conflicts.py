@@ -40,9 +40,9 @@ class NodeConflicts:
 
     def copy(self) -> "NodeConflicts":
         """The same, to be changed on its own."""
-        twin = copy(self)
-        twin.counts = self.counts.copy()
-        return twin
+        other = copy(self)
+        other.counts = self.counts.copy()
+        return other
 
     def add(self, template: int, node: int, count: int) -> None:
         """Pods of the template came to the node, or left it."""

@@ -1,7 +1,7 @@
 """Where the movable pods are at some point of a search, template by template.
 
-Pods of one template are interchangeable. A pod that goes where a twin left is no move, so moves
-are counted as what nodes have more of a template than at the start.
+Pods of one template are interchangeable. A pod that goes where another of its template left is no
+move, so moves are counted as what nodes have more of a template than at the start.
 """
 
 from collections import defaultdict

@@ -223,7 +223,7 @@ class Neighbourhood:
         return np.asarray(refused)
 
     def _paid_for_coming(self, node: int) -> Floats:
-        """What each template pays for coming; nothing where a twin has left."""
+        """What each template pays for coming; nothing where a pod of the template has left."""
         allowances = self._assignment.allowances
         paid = self._prices * self._factor
         paid[~allowances.may_go[self._templates]] = np.inf

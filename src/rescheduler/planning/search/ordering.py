@@ -17,7 +17,7 @@ from rescheduler.planning.search.steps import SearchStep
 
 # With so few steps, so many other orders are tried.
 _FEW, _OTHER_ORDERS = 40, 8
-# Targets of twins that are tried for a pod.
+# Targets of other pods of its template that are tried for a pod.
 _TARGETS_TRIED = 5
 
 
@@ -76,7 +76,7 @@ class MoveOrdering:
         return [step for step in found if step is not None]
 
     def _take_one(self, step: SearchStep, targets: Mapping[int, list[int]]) -> SearchStep | None:
-        """Move the pod to its own target or to that of a twin, whichever takes it now."""
+        """Move the pod to its target or to that of another pod of its template, if it fits now."""
         open_targets = targets[int(self._template_of[step.pod])]
         others = [node for node in dict.fromkeys(open_targets) if node != step.target]
         first = [step.target] if step.target in open_targets else []

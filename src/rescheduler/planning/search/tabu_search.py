@@ -1,8 +1,8 @@
 """Tabu search: moves and swaps, some of them steps back, towards the best assignment in the limit.
 
 Each iteration makes the best change there is, even if it is for the worse. What was changed is not
-changed back for some iterations, so the search climbs out of a hollow instead of falling back into
-it (tabu search). A move has a price, which rises while there are more moves than allowed and falls
+changed back for some iterations, so the search climbs out of a local optimum instead of falling
+back into it. A move has a price, which rises while there are more moves than allowed and falls
 while there are fewer: a hard limit would leave no room to climb.
 """
 
