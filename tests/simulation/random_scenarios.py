@@ -16,8 +16,7 @@ from rescheduler.controller.program import Program
 from rescheduler.errors import ApiError
 from rescheduler.labels import DELETION_COST, STARTS_IN_SECONDS
 from rescheduler.migration.migration_request import migration_body
-from rescheduler.settings import MigrationOptions, Policy
-from rescheduler.settings.value_types import Limit, Seconds
+from rescheduler.settings import Limit, MigrationOptions, Policy, Seconds
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from rescheduler.simulation.cluster.json_objects import (
     Json,

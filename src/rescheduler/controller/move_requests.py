@@ -1,13 +1,12 @@
-"""Turns planned moves into Migrations, and deletes Migrations that did not start in time."""
+"""Turns planned moves into Migrations."""
 
 import logging
-from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Mapping
 from typing import Any
 
-from rescheduler.errors import Conflict, NotFound, OutcomeUnknown, ReschedulerError
-from rescheduler.kube.api_server import ApiServer, object_path
-from rescheduler.migration.migration_object import MIGRATION, Migration, Phase
+from rescheduler.errors import ReschedulerError
+from rescheduler.kube.api_server import ApiServer
+from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.migration_request import create_migration, migration_body
 from rescheduler.model.moves import Mode
 from rescheduler.model.snapshot import Snapshot
@@ -16,9 +15,6 @@ from rescheduler.planning.strategies import is_requested
 from rescheduler.planning.strategies.strategy import Strategy
 
 logger = logging.getLogger(__name__)
-
-# The cluster has changed since: a move that has not started by then is planned anew.
-MAX_PENDING_TIME = timedelta(minutes=5)
 
 
 def migration_for_move(
@@ -66,16 +62,8 @@ def first_wave(moves: tuple[Move, ...]) -> list[Move]:
     return [move for move in moves if move.wave == moves[0].wave]
 
 
-def is_stale(migration: Migration, now: datetime) -> bool:
-    """Whether a planned move has waited so long that it may no longer be a good one."""
-    created = migration.metadata.creation_timestamp
-    never_started = migration.status.phase == Phase.PENDING and not migration.status.attempts
-    is_planned = bool(migration.spec.strategy) and not migration.spec.paused
-    return is_planned and never_started and created is not None and now - created > MAX_PENDING_TIME
-
-
 class MoveRequester:
-    """Creates and deletes the Migrations of planned moves."""
+    """Creates the Migrations of planned moves."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
@@ -101,17 +89,3 @@ class MoveRequester:
             extra = {"pod": move.pod, "target": move.target, "error": str(error)}
             logger.warning("Failed to create a migration", extra=extra)
             return False
-
-    async def delete_stale(self, migrations: Iterable[Migration], now: datetime) -> None:
-        """Delete planned migrations that did not start in time."""
-        for migration in migrations:
-            if not is_stale(migration, now):
-                continue
-            metadata = migration.metadata
-            path = object_path(MIGRATION, metadata.key)
-            try:
-                await self._server.delete(path, uid=metadata.uid, version=metadata.resource_version)
-            except (Conflict, OutcomeUnknown, NotFound):
-                continue
-            extra = {"migration": metadata.key, "why": migration.status.message}
-            logger.info("Deleted a migration that had not started in time", extra=extra)

@@ -13,6 +13,7 @@ from rescheduler.controller.move_requests import MoveRequester, select_moves
 from rescheduler.controller.overload_trigger import OverloadTrigger
 from rescheduler.controller.past_moves import moves_in_flight, past_moves
 from rescheduler.controller.round_cache import Round, RoundCache, is_idle
+from rescheduler.controller.stale_migrations import delete_stale_migrations
 from rescheduler.errors import Conflict, NotFound, OutcomeUnknown, ReschedulerError
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.clock import WALL_CLOCK, Clock
@@ -25,10 +26,10 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.tables.table import TableChange
 from rescheduler.planning.context import PlanningContext
 from rescheduler.planning.plan import Plan
-from rescheduler.planning.plan_expiry import same_until
 from rescheduler.planning.planner import SEARCHING, make_plan
 from rescheduler.planning.strategies import cordons_nodes
 from rescheduler.planning.strategies.strategy import Strategy
+from rescheduler.planning.unchanged_until import same_until
 from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
@@ -94,7 +95,9 @@ class PlanningLoop:
             return self._publish(cached, why="nothing has changed since the last round")
         if not self._dry_run:
             await self._cordon_nodes()
-            await self._requester.delete_stale(self._watches.all_migrations(), self._clock.now())
+            await delete_stale_migrations(
+                self._server, self._watches.all_migrations(), self._clock.now()
+            )
         inputs = self._round_cache.current_inputs()
         snapshot = self._store.snapshot()
         migrations = self._watches.all_migrations()

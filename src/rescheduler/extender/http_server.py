@@ -11,10 +11,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from aiohttp import web
 
 from rescheduler.errors import SettingsError
+from rescheduler.extender.client_authorization import (
+    Handler,
+    error_response,
+    require_client_ca,
+    require_client_certificate,
+)
 from rescheduler.extender.handlers import ExtenderHandlers
 from rescheduler.extender.protocol import BadRequest
 from rescheduler.extender.tls.serving_tls import ServingContext
@@ -35,7 +40,6 @@ KEEPALIVE_SECONDS = 120.0
 # How long requests that are being answered may delay the end.
 SHUTDOWN_SECONDS = 2.0
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 BodyHandler = Callable[[bytes], bytes | Awaitable[bytes]]
 
 
@@ -71,31 +75,6 @@ def require_ready(handle: Handler, endpoints: Endpoints) -> Handler:
     async def check(request: web.Request) -> web.StreamResponse:
         if why := endpoints.why_not_ready():
             return error_response(web.HTTPServiceUnavailable.status_code, why)
-        return await handle(request)
-
-    return check
-
-
-def require_client_certificate(handle: Handler, tls: ServingContext) -> Handler:
-    """Refuse clients without a certificate that we trust, if a CA for clients is configured."""
-
-    async def check(request: web.Request) -> web.StreamResponse:
-        transport = request.transport
-        certificate = None if transport is None else transport.get_extra_info("peercert")
-        if tls.has_client_ca and not certificate:
-            return error_response(web.HTTPForbidden.status_code, "expected a client certificate")
-        return await handle(request)
-
-    return check
-
-
-def require_client_ca(handle: Handler, tls: ServingContext) -> Handler:
-    """Refuse everyone if no CA for clients is configured: this path acts with our own rights."""
-
-    async def check(request: web.Request) -> web.StreamResponse:
-        if not tls.has_client_ca:
-            why = "expected --client-ca, without which anyone could bind pods"
-            return error_response(web.HTTPForbidden.status_code, why)
         return await handle(request)
 
     return check
@@ -142,12 +121,6 @@ class RequestRefused(Exception):
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
         self.status = status
-
-
-def error_response(status: int, why: str) -> web.Response:
-    """A refusal with its reason, as JSON."""
-    body = msgspec.json.encode({"error": why})
-    return web.Response(status=status, body=body, content_type="application/json")
 
 
 @web.middleware

@@ -5,6 +5,7 @@
 """
 
 from rescheduler.model.rules.node_availability import NodeLabel
+from rescheduler.settings.int_or_percent import Limit, limit_of
 from rescheduler.settings.migration import (
     MigrationOptions,
     TemporaryBudget,
@@ -27,13 +28,11 @@ from rescheduler.settings.policy import (
 from rescheduler.settings.value_types import (
     Amount,
     Count,
-    Limit,
     Options,
     Percent,
     Seconds,
     SecondsOrZero,
     Weight,
-    limit_of,
     node_label_of,
     seconds_of,
     seconds_or_zero_of,

@@ -7,7 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from rescheduler.settings.value_types import Count, Limit, Options, Seconds
+from rescheduler.settings.int_or_percent import Limit
+from rescheduler.settings.value_types import Count, Options, Seconds
 
 PERCENT_TEXT = r"^(100|[1-9]?[0-9])%$"
 NumberOrPercent = (

@@ -18,13 +18,13 @@ from rescheduler.model.quantities import EXPECTED as EXPECTED_QUANTITY
 from rescheduler.model.quantities import BadQuantity, nanos
 from rescheduler.model.resources import amounts_of, in_units, is_counted
 from rescheduler.model.rules.node_availability import DEFAULT_MAINTENANCE_LABEL, NodeLabel
+from rescheduler.settings.int_or_percent import Limit
 from rescheduler.settings.migration import MigrationOptions
 from rescheduler.settings.value_types import (
     Amount,
     AtLeastOne,
     BadOption,
     Count,
-    Limit,
     Options,
     Percent,
     Seconds,

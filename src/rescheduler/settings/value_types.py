@@ -13,10 +13,10 @@ from msgspec import Meta
 
 from rescheduler.model.rules.node_availability import NodeLabel
 from rescheduler.model.selectors import BadSelector, parse_selector
+from rescheduler.settings.int_or_percent import Limit, limit_of
 
 EXPECTED_DURATION = "expected a duration such as '30s', '1m30s' or '500ms', longer than zero"
 EXPECTED_DURATION_OR_ZERO = "expected a duration such as '30s', '1m30s' or '0s'"
-EXPECTED_LIMIT = "expected a whole number, 0 or more, or a percentage such as '10%'"
 EXPECTED_LABEL = "expected a label such as 'maintenance' or 'maintenance=true'"
 
 Percent = Annotated[float, Meta(ge=0, le=100, description="a percentage from 0 to 100")]
@@ -28,9 +28,6 @@ Weight = Annotated[float, Meta(gt=0, le=1e6, description="a number above 0, up t
 
 _UNIT_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|us|µs|ns|h|m|s)", re.ASCII)
-_PERCENTAGE = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%", re.ASCII)
-# Products of percentages may be a little too small; that must not lose a whole number.
-_ROUNDING = 1e-6
 
 
 class Options(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -57,22 +54,6 @@ class SecondsOrZero(float):
     """A duration that may be zero, which switches off what it is for."""
 
 
-class Limit(str):
-    """A number, or a percentage of a total: `5`, or `10%`."""
-
-    def of(self, total: int) -> int:
-        """How many of `total` that is.
-
-        A percentage is rounded down, but not to 0: ten percent of four is one.
-        """
-        if not self.endswith("%"):
-            return int(self)
-        percent = float(self[:-1])
-        if percent == 0 or total == 0:
-            return 0
-        return max(int(total * percent / 100 + _ROUNDING), 1)
-
-
 def seconds_of(text: object) -> Seconds:
     """The length of a duration as Go writes it, which must be longer than zero."""
     seconds = _total_seconds(text)
@@ -89,16 +70,6 @@ def seconds_or_zero_of(text: object) -> SecondsOrZero:
     return SecondsOrZero(seconds)
 
 
-def limit_of(value: object) -> Limit:
-    """A limit from a whole number, or from the text of a percentage."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return Limit(value)
-    percentage = _PERCENTAGE.fullmatch(value) if isinstance(value, str) else None
-    if percentage is None or float(percentage[1]) > 100:
-        raise ValueError(EXPECTED_LIMIT)
-    return Limit(value)
-
-
 def node_label_of(text: object) -> NodeLabel:
     """A label from its key, which then must have the value `true`, or from `key=value`."""
     if not isinstance(text, str) or not re.fullmatch(r"[^=!,\s()]+(=[^=!,\s()]*)?", text):
@@ -111,7 +82,7 @@ def node_label_of(text: object) -> NodeLabel:
 
 
 def custom_value(kind: Any, value: Any) -> Any:
-    """A value of one of the classes above."""
+    """A value of one of the classes that have a syntax of their own."""
     return _READERS[kind](value)
 
 

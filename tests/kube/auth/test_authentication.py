@@ -1,6 +1,7 @@
 """When an identity is loaded again."""
 
-from rescheduler.kube.auth.authentication import TOKEN_FILE_SECONDS, Authentication, ClientIdentity
+from rescheduler.kube.auth.authentication import Authentication, ClientIdentity
+from rescheduler.kube.auth.token_file import TOKEN_FILE_SECONDS
 
 
 async def test_an_identity_is_loaded_again_when_its_time_is_over() -> None:

@@ -22,6 +22,7 @@ import pytest
 from rescheduler.model.kinds import KIND_BY_NAME
 from rescheduler.model.objects import GcePersistentDisk, PersistentVolumeSpec
 from rescheduler.model.snapshot import Bools, Snapshot
+from rescheduler.planning.feasibility.csi_translation import translated_handle
 from rescheduler.planning.feasibility.filter_plugin import (
     FilterPlugin,
     PodCountingPlugin,
@@ -31,7 +32,6 @@ from rescheduler.planning.feasibility.plugins.node_volume_limits import NodeVolu
 from rescheduler.planning.feasibility.plugins.volume_binding import VolumeBinding
 from rescheduler.planning.feasibility.plugins.volume_restrictions import VolumeRestrictions
 from rescheduler.planning.feasibility.plugins.volume_zone import VolumeZone
-from rescheduler.planning.feasibility.volume_claims import translated_handle
 from testcluster.builders import node, owner_reference, pod, uid_of
 from testcluster.client import JsonObject
 from testcluster.snapshots import snapshot_of

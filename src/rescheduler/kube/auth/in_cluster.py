@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from rescheduler.kube.auth.authentication import read_token, token_file
 from rescheduler.kube.auth.certificates import Trust
 from rescheduler.kube.auth.credentials import Credentials
+from rescheduler.kube.auth.token_file import read_token, token_file
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 

@@ -16,11 +16,11 @@ from rescheduler.kube.auth.authentication import (
     bearer,
     fixed,
     header_value,
-    token_file,
 )
 from rescheduler.kube.auth.certificates import ClientCertificate
 from rescheduler.kube.auth.exec_plugin import ExecPlugin
 from rescheduler.kube.auth.kubeconfig import ChosenContext, Entry, User
+from rescheduler.kube.auth.token_file import token_file
 
 logger = logging.getLogger(__name__)
 

@@ -21,12 +21,12 @@ from rescheduler.model.objects import (
 from rescheduler.model.quantities import nanos
 from rescheduler.model.selectors import matches
 from rescheduler.model.snapshot import Bools, Snapshot
+from rescheduler.planning.feasibility.csi_translation import required_terms
 from rescheduler.planning.feasibility.filter_plugin import key_of
 from rescheduler.planning.feasibility.volume_claims import (
     VolumeReach,
     class_of_claim,
     class_of_volume,
-    required_terms,
 )
 
 _FILESYSTEM = "Filesystem"

@@ -8,8 +8,8 @@ import msgspec
 
 from rescheduler.migration.migration_object import Phase
 from rescheduler.model.moves import Mode, Outcome
+from rescheduler.simulation.results.measurement.attribution import ShortageCause
 from rescheduler.simulation.results.measurement.moves import WITHDRAWN
-from rescheduler.simulation.results.measurement.shortages import ShortageCause
 from rescheduler.simulation.results.result import (
     KeyFigures,
     Result,

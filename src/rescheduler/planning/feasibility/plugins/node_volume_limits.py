@@ -17,17 +17,19 @@ import numpy as np
 from rescheduler.model.objects import PersistentVolumeClaim
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.snapshot import Amounts, Bools, Snapshot
+from rescheduler.planning.feasibility.csi_translation import (
+    REPLACED_BY,
+    replacing_driver,
+    translated_handle,
+)
 from rescheduler.planning.feasibility.filter_plugin import SharedLister
 from rescheduler.planning.feasibility.volume_claims import (
     NO_CLAIM,
     NO_CLAIM_YET,
-    REPLACED_BY,
     add_to,
     claim_keys,
     class_of_claim,
     ephemeral_volumes,
-    replacing_driver,
-    translated_handle,
 )
 
 _UNLIMITED = 2**31

@@ -12,13 +12,9 @@ import numpy as np
 from rescheduler.labels import OLD_REGION, OLD_ZONE, REGION, ZONE
 from rescheduler.model.objects import PersistentVolume, PersistentVolumeClaim, Requirement
 from rescheduler.model.snapshot import Bools
+from rescheduler.planning.feasibility.csi_translation import ZONE_DELIMITER
 from rescheduler.planning.feasibility.filter_plugin import SharedLister
-from rescheduler.planning.feasibility.volume_claims import (
-    NO_CLAIM,
-    ZONE_DELIMITER,
-    claim_keys,
-    class_of_claim,
-)
+from rescheduler.planning.feasibility.volume_claims import NO_CLAIM, claim_keys, class_of_claim
 
 _LABELS = (OLD_ZONE, OLD_REGION, ZONE, REGION)
 _TODAYS_LABEL = {OLD_ZONE: ZONE, OLD_REGION: REGION}

@@ -4,19 +4,19 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from rescheduler.model.moves import Mode
 from rescheduler.model.rules.node_availability import NodeLabel
 from rescheduler.simulation.cluster.json_objects import Json, controller_of
+from rescheduler.simulation.results.measurement.attribution import (
+    Attribution,
+    Attributor,
+    ShortageCause,
+)
 from rescheduler.simulation.results.measurement.blockers import BlockerCounts
 from rescheduler.simulation.results.measurement.moves import MoveLog
 from rescheduler.simulation.results.measurement.node_usage import NodeUsage
 from rescheduler.simulation.results.measurement.peak import Peak
 from rescheduler.simulation.results.measurement.pod_facts import PodFacts, RequestsCache, pod_facts
-from rescheduler.simulation.results.measurement.shortages import (
-    Attribution,
-    ShortageCause,
-    ShortageTracker,
-)
+from rescheduler.simulation.results.measurement.shortages import ShortageTracker
 from rescheduler.simulation.results.measurement.workload_counts import (
     REPLICATED_KINDS,
     DesiredCounts,
@@ -59,6 +59,7 @@ class ResultRecorder:
         self.blockers = BlockerCounts()
         self.pods: dict[str, PodFacts] = {}
         self._desired = DesiredCounts()
+        self._attributor = Attributor(self.usage, self.moves, self._desired)
         self._requests: RequestsCache = {}
         self._pending_since: dict[str, float] = {}
         self._pending_count = 0
@@ -143,22 +144,11 @@ class ResultRecorder:
             self.shortages.add_ready(is_ready_for)
         if before is not None and was_ready_for and is_ready_for != was_ready_for:
             pod = after if after is not None else before
-            self.shortages.remove_ready(was_ready_for, lambda: self._attribution(before, pod))
+            self.shortages.remove_ready(
+                was_ready_for, lambda: self._attributor.attribution(before, pod)
+            )
         if old_owner and new_owner != old_owner:
             self._desired.add_active(old_owner, -1)
-
-    def _attribution(self, before: PodFacts, after: PodFacts) -> Attribution:
-        """What caused the loss of a Ready pod, by the rules at the top of `shortages`."""
-        if self.usage.has_failed(before.node):
-            return Attribution(False, ShortageCause.NODE_FAILURE)
-        move = self.moves.by_uid.get(after.migration or before.migration)
-        if move is not None and move.is_in_flight and move.mode in (Mode.EVICT, Mode.RECREATE):
-            return Attribution(True, move.mode)
-        if self._desired.is_rolling_out(before.workload):
-            return Attribution(False, ShortageCause.ROLLOUT)
-        if move is not None or self.moves.in_flight_of[before.owner] > 0:
-            return Attribution(True, move.mode if move is not None else Mode.HANDOFF)
-        return Attribution(False, ShortageCause.OTHER)
 
     # ------------------------------------------------------------ series
 

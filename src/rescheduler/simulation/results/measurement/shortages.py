@@ -7,41 +7,16 @@ are not being deleted. The pods that are missing from `spec.replicas` are its sh
 When a change makes one more pod missing, a shortage begins; when one fewer is missing, the
 shortage that began first ends. This is counted at every change of the cluster, so no shortage is
 too short to be counted. A shortage is attributed once, when it begins, to what caused it:
-
-- `Scaling`: the desired count was raised;
-- `NodeFailure`: the pod's node is not ready, or was deleted;
-- a move: the controller evicted the pod (mode Evict or Recreate), or its workload deleted one of
-  its pods while another was being moved (mode Handoff), unless by a rollout;
-- `Rollout`: two versions of the Deployment run at the same time;
-- `Start`: the pod was missing from the start;
-- `Other`: anything else, such as a preempted pod.
+`attribution` has the rules.
 """
 
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import StrEnum
 
+from rescheduler.simulation.results.measurement.attribution import Attribution, ShortageCause
 from rescheduler.simulation.results.measurement.peak import Peak
 from rescheduler.simulation.results.result import ShortageCounts
-
-
-class ShortageCause(StrEnum):
-    """What a shortage is attributed to, if not to a move."""
-
-    SCALING = "Scaling"
-    NODE_FAILURE = "NodeFailure"
-    ROLLOUT = "Rollout"
-    START = "Start"
-    OTHER = "Other"
-
-
-@dataclass(frozen=True)
-class Attribution:
-    """What caused a shortage: a move, named by its mode, or a `ShortageCause`."""
-
-    is_move: bool
-    cause: str
 
 
 @dataclass
