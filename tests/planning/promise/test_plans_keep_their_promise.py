@@ -93,7 +93,7 @@ def test_the_plans_are_of_every_kind(plans: list[Plan]) -> None:
     """Were there no moves, every promise about them would be kept."""
     moves = list(chain.from_iterable(plan.moves for plan in plans))
     assert Counter(move.strategy for move in moves).keys() == set(STRATEGIES)
-    assert Counter(move.mode for move in moves).keys() == set(Mode)
+    assert Counter(move.mode for move in moves).keys() == set(Mode) - {Mode.AUTO}
     together = [len(plan.moves) - len({move.wave for move in plan.moves}) for plan in plans]
     assert sum(map(bool, together)) >= 10
     assert sum(map(bool, (plan.moves for plan in plans))) >= CASES_PLANNED_TWICE // 3
