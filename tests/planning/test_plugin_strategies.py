@@ -10,11 +10,17 @@ from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.node_load import NodeLoad
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import make_plan
-from rescheduler.planning.strategies import STRATEGIES, is_requested, requested_strategies
+from rescheduler.planning.strategies import (
+    STRATEGIES,
+    enabled_strategies,
+    is_requested,
+    requested_strategies,
+)
 from rescheduler.planning.strategies.strategy import Rows, Strategy
 from rescheduler.planning.strategies.urgency import Urgency
 from rescheduler.settings import (
     ConstraintRepairOptions,
+    CostOptimizationOptions,
     DefragmentationOptions,
     Policy,
     Seconds,
@@ -83,3 +89,36 @@ def test_what_a_plugin_was_asked_for_comes_before_what_is_nice() -> None:
     assert [(move.source, move.strategy) for move in plan.moves] == [("a", "Evacuation")] * 4
     assert is_requested("Evacuation", {"Evacuation": Evacuation})
     assert not any(is_requested(name, {}) for name in {*STRATEGIES} - {*requested_strategies()})
+
+
+class CheaperNodes(Strategy):
+    """Wants nothing itself, but requires another strategy, which requires others in turn."""
+
+    name = "CheaperNodes"
+    requires = (STRATEGIES[StrategyName.COST_OPTIMIZATION],)
+
+    def cost(self, rows: Rows, used: Floats, movable: Ints) -> Floats:
+        return np.zeros(len(used.T[rows]))
+
+
+def test_what_a_required_strategy_requires_is_enabled_too() -> None:
+    policy = msgspec.structs.replace(POLICY, enabled_strategies=("CheaperNodes",))
+    enabled = enabled_strategies(policy, {"CheaperNodes": CheaperNodes})
+    assert {strategy.name for strategy in enabled} == {
+        "CheaperNodes",
+        "CostOptimization",
+        "ConstraintRepair",
+    }
+
+
+def test_a_required_strategy_that_gains_too_little_is_dropped_with_those_that_require_it() -> None:
+    owner = replicaset("shop/web", replicas=2)
+    pods = [pod(f"shop/web-{on}", on=on, cpu="100m", owner=owner) for on in ("a", "b")]
+    policy = msgspec.structs.replace(
+        POLICY,
+        enabled_strategies=("CheaperNodes",),
+        cost_optimization=CostOptimizationOptions(minimum_savings=1e6),
+    )
+    snapshot = snapshot_of([node("a"), node("b"), owner, *pods])
+    plan = make_plan(snapshot, policy, strategies={"CheaperNodes": CheaperNodes})
+    assert not plan.moves

@@ -4,9 +4,15 @@ import asyncio
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from rescheduler.controller.program import Program
 from rescheduler.controller.round_cache import Round
+from rescheduler.kube.live_store import cancel
 from rescheduler.labels import MAINTENANCE
+from rescheduler.model.snapshot import Floats, Ints
+from rescheduler.planning.node_load import NodeLoad
+from rescheduler.planning.strategies.strategy import Rows, Strategy
 from rescheduler.settings import Policy
 from rescheduler.settings.value_types import SecondsOrZero
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
@@ -123,3 +129,39 @@ def test_a_round_is_planned_again_when_a_pod_has_become_old_enough() -> None:
     times = [time for time, planned in zip(log.times, log.is_planned, strict=True) if planned]
     assert len(times) == 2
     assert 300 <= times[1] <= 300 + policy.rescheduling_interval_seconds + 1
+
+
+def test_a_policy_that_comes_while_a_round_is_planned_counts_from_the_next_round_on() -> None:
+    wanted = Policy(imbalance_threshold=0.0)
+
+    async def run_rounds(cluster: SimulatedCluster) -> tuple[Round | None, Round | None]:
+        class ReplacesPolicy(Strategy):
+            """Replaces the policy while the planner is at work."""
+
+            name = "ReplacesPolicy"
+
+            def __init__(self, load: NodeLoad, policy: Policy) -> None:
+                super().__init__(load, policy)
+                program.planning_loop.policy = wanted
+
+            def cost(self, rows: Rows, used: Floats, movable: Ints) -> Floats:
+                return np.zeros(len(used.T[rows]))
+
+        idle = Policy(enabled_strategies=("ReplacesPolicy",))
+        plugins = {"ReplacesPolicy": ReplacesPolicy}
+        program = Program(cluster.server, idle, strategies=plugins, clock=cluster.clock)
+        running = asyncio.create_task(program.watches.synced())
+        program.store.start()
+        watching = program.watches.start()
+        await program.store.synced()
+        await running
+        rounds = await program.planning_loop.run_round(), await program.planning_loop.run_round()
+        await cancel([*watching])
+        await program.store.stop()
+        return rounds
+
+    first, second = in_simulated_cluster(UNEVEN_CLUSTER, run_rounds)
+    assert first is not None
+    assert second is not None
+    assert not first.plan.moves
+    assert second is not first

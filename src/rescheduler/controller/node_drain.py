@@ -8,21 +8,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from rescheduler.controller.move_requests import migration_for_move
 from rescheduler.errors import NotFound, SettingsError
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.live_store import LiveStore
-from rescheduler.labels import MAINTENANCE
 from rescheduler.migration.migration_object import Migration, Phase
 from rescheduler.model.kinds import NODE
 from rescheduler.model.objects import Node
+from rescheduler.model.rules.node_availability import is_under_maintenance
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.planning.plan import BlockedPod, Move, Plan
 from rescheduler.planning.planner import make_plan
 from rescheduler.planning.strategies import requested_strategies
-from rescheduler.settings import NodeMaintenanceOptions, Policy, SecondsOrZero
+from rescheduler.settings import NodeLabel, Policy, SecondsOrZero
 
 MAX_ATTEMPTS = 3
 CORDON = {"spec": {"unschedulable": True}}
@@ -98,11 +99,20 @@ class NodeDrain:
         """The moves that empty the node, planned as if it were labelled for maintenance."""
         row = snapshot.nodes.index[self._node]
         nodes = list(snapshot.nodes.objects)
-        nodes[row] = with_maintenance_label(nodes[row])
-        pods = int((snapshot.pods.node == row).sum())
+        nodes[row] = with_label(nodes[row], self._policy.maintenance_label)
+        # Other nodes may be under maintenance too: their pods must not use up the limit.
+        label = self._policy.maintenance_label
+        emptied = [other for other, node in enumerate(nodes) if is_under_maintenance(node, label)]
+        pods = int(np.isin(snapshot.pods.node, emptied).sum())
         policy = msgspec.structs.replace(self._policy, max_reschedule_pods=pods)
         changed = replace(snapshot.nodes, objects=tuple(nodes))
-        return make_plan(replace(snapshot, nodes=changed), policy)
+        plan = make_plan(replace(snapshot, nodes=changed), policy)
+        here = {snapshot.pods.keys[pod] for pod in np.flatnonzero(snapshot.pods.node == row)}
+        return msgspec.structs.replace(
+            plan,
+            moves=tuple(move for move in plan.moves if move.pod in here),
+            blocked=tuple(blocked for blocked in plan.blocked if blocked.pod in here),
+        )
 
     def _migration_body(self, move: Move, snapshot: Snapshot, salt: str) -> dict[str, Any]:
         row = snapshot.pods.find(move.pod)
@@ -126,7 +136,6 @@ def drain_policy(policy: Policy) -> Policy:
     return msgspec.structs.replace(
         policy,
         enabled_strategies=requested_strategies(),
-        node_maintenance=NodeMaintenanceOptions(),
         max_moves_per_node=None,
         max_moves_per_namespace=None,
         max_moves_per_workload=None,
@@ -136,9 +145,9 @@ def drain_policy(policy: Policy) -> Policy:
     )
 
 
-def with_maintenance_label(node: Node) -> Node:
-    """The node as if a person had labelled it for maintenance."""
-    labels = {**node.metadata.labels, MAINTENANCE: "true"}
+def with_label(node: Node, label: NodeLabel) -> Node:
+    """The node as if a person had labelled it."""
+    labels = {**node.metadata.labels, label.key: label.value}
     return msgspec.structs.replace(
         node, metadata=msgspec.structs.replace(node.metadata, labels=labels)
     )

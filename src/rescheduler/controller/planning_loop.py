@@ -90,11 +90,13 @@ class PlanningLoop:
             why = "the watches of the cluster are not up to date"
             logger.warning("Skipped a round", extra={"why": why})
             return None
-        cached = self._round_cache.get(self.policy, self._clock.now())
+        # The policy may be replaced while a plan is being made: a round goes by one.
+        policy = self.policy
+        cached = self._round_cache.get(policy, self._clock.now())
         if cached is not None:
             return self._publish(cached, why="nothing has changed since the last round")
         if not self._dry_run:
-            await self._cordon_nodes()
+            await self._cordon_nodes(policy)
             await delete_stale_migrations(
                 self._server, self._watches.all_migrations(), self._clock.now()
             )
@@ -103,13 +105,13 @@ class PlanningLoop:
         migrations = self._watches.all_migrations()
         context = self._planning_context(migrations)
         # In a thread: migrations in progress do not wait for a plan.
-        plan = await asyncio.to_thread(self._plan, snapshot, context)
+        plan = await asyncio.to_thread(self._plan, snapshot, policy, context)
         self._overloaded_rounds = {
             node: self._overloaded_rounds.get(node, 0) + 1 for node in plan.overloaded
         }
         moves, skipped = select_moves(plan, migrations, self._strategies)
         if not self._dry_run:
-            may_evict = self.policy.migration.deployment_coordination
+            may_evict = policy.migration.deployment_coordination
             moves = [
                 move
                 for move in moves
@@ -117,8 +119,8 @@ class PlanningLoop:
             ]
         finished = Round(plan, tuple(moves), skipped)
         if plan.search_complete and is_idle(plan, migrations):
-            valid_until = same_until(snapshot, self.policy, context)
-            self._round_cache.store(finished, self.policy, inputs, valid_until)
+            valid_until = same_until(snapshot, policy, context)
+            self._round_cache.store(finished, policy, inputs, valid_until)
         return self._publish(finished)
 
     def subscribe(self, subscriber: Callable[[Round], None]) -> None:
@@ -141,8 +143,7 @@ class PlanningLoop:
             rounds_overloaded=rounds_overloaded,
         )
 
-    def _plan(self, snapshot: Snapshot, context: PlanningContext) -> Plan:
-        policy = self.policy
+    def _plan(self, snapshot: Snapshot, policy: Policy, context: PlanningContext) -> Plan:
         seconds = self._clock.seconds
         end = seconds() + SEARCHING * policy.planning_timeout_seconds
         return make_plan(snapshot, policy, context, self._strategies, lambda: seconds() >= end)
@@ -175,17 +176,17 @@ class PlanningLoop:
 
     def _node_changed(self, change: TableChange) -> None:
         """A maintenance label that is set or removed triggers a round."""
-        label = self.policy.node_maintenance.maintenance_label
+        label = self.policy.maintenance_label
         node = self._watches.tables.nodes.get(change.key)
         is_labelled = node is not None and is_under_maintenance(node, label)
         if is_labelled != (change.key in self._under_maintenance):
             self._under_maintenance ^= {change.key}
             self.trigger_round()
 
-    async def _cordon_nodes(self) -> None:
+    async def _cordon_nodes(self, policy: Policy) -> None:
         """Cordon nodes with a maintenance label, and uncordon those that have lost it."""
-        label = self.policy.node_maintenance.maintenance_label
-        may_cordon = cordons_nodes(self.policy, self._strategies)
+        label = policy.maintenance_label
+        may_cordon = cordons_nodes(policy, self._strategies)
         for name, node in self._watches.tables.nodes.by_key().items():
             patch = cordon_patch(node, label, may_cordon=may_cordon)
             if patch is None:

@@ -95,7 +95,7 @@ class ExtenderHandlers:
         """May be replaced at any time."""
         self._server = server
         self._nodes, self._pods = tables.nodes, tables.pods
-        self._loads = LiveNodeLoads(tables, policy.node_maintenance.maintenance_label)
+        self._loads = LiveNodeLoads(tables, policy.maintenance_label)
         self._assumed = AssumedPods(tables.pods, clock)
         self._migrations = migrations
         self._recorder = recorder
@@ -165,7 +165,7 @@ class ExtenderHandlers:
         return np.fromiter(found, np.int64, len(names))
 
     def _candidates(self, rows: Rows) -> CandidateNodes:
-        return self._loads.candidates(rows, self.policy.node_maintenance.maintenance_label)
+        return self._loads.candidates(rows, self.policy.maintenance_label)
 
     def _index_of(self, node: str, nodes: CandidateNodes) -> int | None:
         found = np.flatnonzero(nodes.rows == self._nodes.row_of.get(node, NO_ROW))

@@ -11,7 +11,6 @@ pod once the old one is gone and, for a handoff, also while it is still there.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-import msgspec
 import numpy as np
 
 from rescheduler.model.snapshot import Snapshot
@@ -23,6 +22,7 @@ from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.safety_checks import failed_safety_check
 from rescheduler.planning.search.searches import find_steps
 from rescheduler.planning.search.steps import SearchStep
+from rescheduler.planning.strategies import without_strategy
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.settings import Policy
 
@@ -56,8 +56,7 @@ def make_plan(
         return _nothing(problem, reason, is_complete)
     not_worth_it = _not_worth_it(problem, steps) if steps else None
     if not_worth_it is not None:
-        names = tuple(name for name in policy.enabled_strategies if name != not_worth_it.name)
-        without = msgspec.structs.replace(policy, enabled_strategies=names)
+        without = without_strategy(policy, not_worth_it.name, strategies)
         return make_plan(snapshot, without, context, strategies, out_of_time)
     return _plan(problem, steps, is_complete)
 

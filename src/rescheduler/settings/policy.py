@@ -305,3 +305,13 @@ class Policy(Arguments, frozen=True):
     plugin_options: Mapping[str, Options] = {}
     """The options of strategies that are not built in, by the name of the strategy: of those that
     are enabled, and of those the file says something about."""
+
+    @property
+    def maintenance_label(self) -> NodeLabel:
+        """The label of nodes that are to be emptied: they get no pods, whatever is enabled."""
+        return self.node_maintenance.maintenance_label
+
+    @property
+    def node_prices(self) -> Mapping[str, float]:
+        """What nodes cost by their instance type, for whoever adds up costs."""
+        return self.cost_optimization.prices

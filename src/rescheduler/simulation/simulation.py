@@ -130,7 +130,7 @@ class _SimulationRun:
         self._is_interrupted = is_interrupted
         self._cluster = SimulatedCluster(scenario.objects, seed=scenario.seed, start=scenario.start)
         policy = named_policy.policy or Policy()
-        self._maintenance_label = policy.node_maintenance.maintenance_label
+        self._maintenance_label = policy.maintenance_label
         self._recorder = ResultRecorder(
             clock.seconds, scenario.seconds, scenario.prices, self._maintenance_label
         )

@@ -221,7 +221,7 @@ def workload_in(file: str | None) -> tuple[str, "WorkloadFile"]:
 
 def prices_in(policies: Sequence["Policy | None"]) -> dict[str, float]:
     """The prices of nodes: the same for all policies, so that their costs can be compared."""
-    tables = [policy.cost_optimization.prices for policy in policies if policy is not None]
+    tables = [policy.node_prices for policy in policies if policy is not None]
     return next((dict(table) for table in tables if table), {})
 
 

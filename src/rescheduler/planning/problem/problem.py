@@ -44,7 +44,7 @@ class Problem:
         self.context = context
         self.max_moves = policy.max_reschedule_pods
         self.movability = Movability(snapshot, policy, context)
-        self.load = NodeLoad(snapshot, policy.node_maintenance.maintenance_label)
+        self.load = NodeLoad(snapshot, policy.maintenance_label)
         order = age_order(snapshot, context.now)
         self.groups = equivalence_groups(snapshot, self.movability.movable, order)
         self.movable_on = self._movable_on()

@@ -1,12 +1,14 @@
 """Strategies: what is worth changing. One file per strategy, with all of it.
 
 A strategy states what it wants as a cost. The planner adds up the costs of all enabled strategies
-and looks for moves that lower the sum, so strategies never undo each other's work. Whatever else
-the planner wants to know of a strategy, it asks through the class `Strategy`. No other package
-names a strategy, so strategies of other people can do all that those built in can.
+and looks for moves that lower the sum, so within a plan they are weighed against each other.
+Whatever else the planner wants to know of a strategy, it asks through the class `Strategy`. No
+other package names a strategy, so strategies of other people can do all that those built in can.
 """
 
 from collections.abc import Iterator, Mapping
+
+import msgspec
 
 from rescheduler.planning.strategies.constraint_repair import ConstraintRepair
 from rescheduler.planning.strategies.cost_optimization import CostOptimization
@@ -38,11 +40,34 @@ def enabled_strategies(
 ) -> Iterator[type[Strategy]]:
     """The strategies that a policy enables and those that they require, the most urgent first."""
     known = {**STRATEGIES, **plugins}
-    enabled = [known[name] for name in policy.enabled_strategies if name in known]
-    names = {strategy.name for strategy in enabled}
-    names.update(required.name for strategy in enabled for required in strategy.requires)
+    names = set[str]().union(
+        *(_with_required(known[name]) for name in policy.enabled_strategies if name in known)
+    )
     by_urgency = sorted(known.values(), key=lambda strategy: strategy.urgency)
     return (strategy for strategy in by_urgency if strategy.name in names)
+
+
+def without_strategy(policy: Policy, dropped: str, plugins: Mapping[str, type[Strategy]]) -> Policy:
+    """The policy without a strategy, and without those that require it."""
+    known = {**STRATEGIES, **plugins}
+    kept = tuple(
+        name
+        for name in policy.enabled_strategies
+        if name not in known or dropped not in _with_required(known[name])
+    )
+    return msgspec.structs.replace(policy, enabled_strategies=kept)
+
+
+def _with_required(strategy: type[Strategy]) -> set[str]:
+    """The names of a strategy, of those that it requires, and so on."""
+    found: set[str] = set()
+    waiting = [strategy]
+    while waiting:
+        current = waiting.pop()
+        if current.name not in found:
+            found.add(current.name)
+            waiting.extend(current.requires)
+    return found
 
 
 def requested_strategies() -> tuple[str, ...]:

@@ -103,7 +103,7 @@ class _NodeConstants:
         capacity = [[amount.get(CPU, 0), amount.get(MEMORY, 0)] for amount in amounts]
         counted = np.array(capacity, np.float64).reshape(-1, 2)
         ready = [is_ready(node) for _, node in ordered]
-        # As LoadBalancing sees it: nodes that most pods may not run on are not to be evened out.
+        # Nodes that most pods may not run on say nothing about balance.
         is_open = [
             is_open_to_users(node, maintenance_label) and not hard_taints(node.spec.taints)
             for node in objects
