@@ -10,12 +10,15 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rescheduler.extender.webhook.steering import may_be_steered
 from rescheduler.labels import MIGRATION_ID
 from rescheduler.migration.migration_object import Migration, Step
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.migration.moving_pod import MovingPod, PodMeta
-from rescheduler.migration.replacement import is_of_stateful_set, waits_for_replacement
+from rescheduler.migration.replacement import (
+    is_of_stateful_set,
+    may_be_steered,
+    waits_for_replacement,
+)
 from rescheduler.model.tables.cluster_tables import ClusterTables
 
 # Longer than a watch takes to show a pod, also on a busy machine: one pod is steered for each

@@ -4,6 +4,7 @@ A replacement is recognized by its owner, its age and the version of its templat
 StatefulSet keep their name, so there the name decides.
 """
 
+from rescheduler.labels import MIGRATION_ID
 from rescheduler.migration.migration_object import Migration, Step
 from rescheduler.migration.moving_pod import PodMeta
 from rescheduler.migration.new_pod import template_hash
@@ -47,3 +48,13 @@ def is_of_stateful_set(migration: Migration) -> bool:
     """Whether the moved pod belongs to a StatefulSet."""
     workload = migration.status.workload
     return workload is not None and workload.kind == "StatefulSet"
+
+
+def may_be_steered(pod: PodMeta, migration: Migration) -> bool:
+    """Whether a new pod is one that this migration waits for."""
+    return (
+        waits_for_replacement(migration)
+        and MIGRATION_ID not in pod.labels
+        and not existed_before(pod, migration)
+        and has_same_role(pod, migration)
+    )

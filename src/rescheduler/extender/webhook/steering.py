@@ -8,15 +8,9 @@ A preference and no requirement: if the target has filled up meanwhile, the pod 
 from datetime import datetime
 from typing import Any
 
-from rescheduler.labels import MIGRATION_ID
 from rescheduler.migration import migration_labels
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import PodMeta
-from rescheduler.migration.replacement import (
-    existed_before,
-    has_same_role,
-    waits_for_replacement,
-)
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 NODE_NAME = "metadata.name"
@@ -30,16 +24,6 @@ class AdmittedPodMeta(PodMeta):
     """A pod's metadata at admission: its name may not be generated yet."""
 
     name: str = ""
-
-
-def may_be_steered(pod: PodMeta, migration: Migration) -> bool:
-    """Whether a new pod is one that this migration waits for."""
-    return (
-        waits_for_replacement(migration)
-        and MIGRATION_ID not in pod.labels
-        and not existed_before(pod, migration)
-        and has_same_role(pod, migration)
-    )
 
 
 def steering_patch(
