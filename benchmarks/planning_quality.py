@@ -9,7 +9,7 @@ from benchmarks.clusters import fragmented_snapshot, priced_snapshot
 from benchmarks.figures import Figure, report
 from rescheduler.cli.commands.plan import deadline
 from rescheduler.model.resources import CPU, MEMORY
-from rescheduler.model.snapshot import Amounts, Floats, Ints, Snapshot
+from rescheduler.model.snapshot import Floats, Int64s, Ints, Snapshot
 from rescheduler.planning.context import DEFAULT_CONTEXT
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import SEARCHING, make_plan
@@ -87,7 +87,7 @@ def least_price(snapshot: Snapshot, prices: Floats) -> float:
     return max(price_of_liquid(prices, room[:, each], int(amounts[each])) for each in columns)
 
 
-def price_of_liquid(prices: Floats, room: Amounts, amount: int) -> float:
+def price_of_liquid(prices: Floats, room: Int64s, amount: int) -> float:
     """What it costs to hold so much of one resource, if parts of nodes could be paid for."""
     per_unit = prices / room
     cheapest = np.argsort(per_unit)

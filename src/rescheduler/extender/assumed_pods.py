@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rescheduler.extender.live_node_loads import MEASURED, Rows
+from rescheduler.extender.live_node_loads import MEASURED, NodeRows
 from rescheduler.model.snapshot import Floats
 from rescheduler.model.tables.pod_table import PodTable
 
@@ -27,7 +27,7 @@ MOST_NODES = 100
 class AssumedPod:
     """A pod that is on its way to one of some nodes."""
 
-    rows: Rows
+    rows: NodeRows
     share: Floats
     """What each of the nodes is assumed to get, as a column."""
     expires: float
@@ -41,7 +41,7 @@ class AssumedPods:
         self._clock = clock
         self._assumed: OrderedDict[str, AssumedPod] = OrderedDict()
 
-    def assume(self, key: str, rows: Rows, requests: Floats) -> None:
+    def assume(self, key: str, rows: NodeRows, requests: Floats) -> None:
         """Assume a pod with these requests on one of the nodes in these rows."""
         if 0 < len(rows) <= MOST_NODES:
             expires = self._clock() + ASSUMED_SECONDS
@@ -53,7 +53,7 @@ class AssumedPods:
         """Assume a pod nowhere, because the scheduler asks about it again."""
         self._assumed.pop(key, None)
 
-    def load_on(self, rows: Rows) -> Floats:
+    def load_on(self, rows: NodeRows) -> Floats:
         """What the nodes in these rows are assumed to get."""
         self._drop_known_and_expired()
         if not self._assumed:

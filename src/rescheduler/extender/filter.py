@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rescheduler.extender.live_node_loads import CandidateNodes, Rows
+from rescheduler.extender.live_node_loads import CandidateNodes, NodeRows
 from rescheduler.model.snapshot import Bools, Floats
 
 UNDER_MAINTENANCE = "node(s) were under maintenance"
@@ -58,7 +58,7 @@ class PodDemand:
 class FilterDecision:
     """The nodes of a request that passed, and why the others did not."""
 
-    passed: Rows
+    passed: NodeRows
     """Their indexes in the request; least loaded first if all nodes were overloaded."""
     refused: dict[int, str]
     """The reasons, by index in the request."""
@@ -99,7 +99,7 @@ def filter_nodes(
     return FilterDecision(np.flatnonzero(passed), refused, all_overloaded=False)
 
 
-def _by_excess(excess: Floats, chosen: Bools) -> Rows:
+def _by_excess(excess: Floats, chosen: Bools) -> NodeRows:
     """The chosen nodes, those first that are least above their limits."""
     worst, other = excess.max(axis=0), excess.min(axis=0)
     order = np.lexsort((other, worst))

@@ -27,7 +27,7 @@ from rescheduler.extender.live_node_loads import (
     UNKNOWN,
     CandidateNodes,
     LiveNodeLoads,
-    Rows,
+    NodeRows,
 )
 from rescheduler.extender.prioritize import node_scores
 from rescheduler.extender.protocol import (
@@ -160,11 +160,11 @@ class ExtenderHandlers:
             target=self._index_of(target, nodes) if target is not None else None,
         )
 
-    def _rows_of(self, names: Sequence[str]) -> Rows:
+    def _rows_of(self, names: Sequence[str]) -> NodeRows:
         found = map(self._nodes.row_of.get, names, repeat(UNKNOWN))
         return np.fromiter(found, np.int64, len(names))
 
-    def _candidates(self, rows: Rows) -> CandidateNodes:
+    def _candidates(self, rows: NodeRows) -> CandidateNodes:
         return self._loads.candidates(rows, self.policy.maintenance_label)
 
     def _index_of(self, node: str, nodes: CandidateNodes) -> int | None:

@@ -27,7 +27,7 @@ UNKNOWN = -1
 """The row of a node that is not in the table."""
 _FIRST_SIZE = 64
 
-Rows = npt.NDArray[np.int64]
+NodeRows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class CandidateNodes:
     infinite capacity. So has a node with none of a resource: no pod would fill it.
     """
 
-    rows: Rows
+    rows: NodeRows
     """Their rows in the table of nodes, or `UNKNOWN`."""
     under_maintenance: Bools
     capacity: Floats
@@ -68,7 +68,7 @@ class LiveNodeLoads:
         self._under_maintenance = np.zeros(_FIRST_SIZE, bool)
         self._takes_pods = np.zeros(_FIRST_SIZE, bool)
 
-    def candidates(self, rows: Rows, maintenance_label: NodeLabel) -> CandidateNodes:
+    def candidates(self, rows: NodeRows, maintenance_label: NodeLabel) -> CandidateNodes:
         """The nodes in these rows."""
         self._refresh(maintenance_label)
         known = rows != UNKNOWN
@@ -96,7 +96,7 @@ class LiveNodeLoads:
             for resource in resources
         }
 
-    def _used(self, rows: Rows) -> Floats:
+    def _used(self, rows: NodeRows) -> Floats:
         numbers = self._number[rows]
         held = [self._pods.held_on(resource)[numbers] for resource in MEASURED]
         return np.array(held, np.float64)

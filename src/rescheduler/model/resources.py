@@ -18,7 +18,7 @@ PODS = "pods"
 BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 """The resources that every node has; others (GPUs, huge pages) follow them in a snapshot."""
 
-Amounts = dict[str, int]
+ResourceAmounts = dict[str, int]
 """Exact amounts by resource, in billionths."""
 
 _QUALIFIED_NAME = re.compile(
@@ -55,7 +55,7 @@ def in_units(amounts: Mapping[str, int]) -> dict[str, int]:
     }
 
 
-def amounts_of(resources: ResourceList) -> Amounts:
+def amounts_of(resources: ResourceList) -> ResourceAmounts:
     """A resource list read into exact amounts."""
     return {resource: nanos(quantity) for resource, quantity in resources.items()}
 
@@ -65,18 +65,18 @@ def pod_amounts(
     init_containers: Iterable[Container],
     pod_level: ResourceList,
     overhead: ResourceList,
-) -> Amounts:
+) -> ResourceAmounts:
     """What a whole pod needs to be admitted.
 
     Containers run together; init containers one after another, each beside the sidecars
     (restartable init containers) started before it. What is set for the pod as a whole
     replaces that sum. Overhead comes on top.
     """
-    running: Amounts = {}
+    running: ResourceAmounts = {}
     for container in containers:
         _add(running, amounts_of(container.resources.requests))
-    sidecars: Amounts = {}
-    starting: Amounts = {}
+    sidecars: ResourceAmounts = {}
+    starting: ResourceAmounts = {}
     for container in init_containers:
         requests = amounts_of(container.resources.requests)
         if container.restart_policy == "Always":
@@ -119,12 +119,12 @@ def _may_be_set_for_a_pod(resource: str) -> bool:
     return resource in (CPU, MEMORY) or resource.startswith("hugepages-")
 
 
-def _add(total: Amounts, more: Amounts) -> None:
+def _add(total: ResourceAmounts, more: ResourceAmounts) -> None:
     for resource, amount in more.items():
         total[resource] = total.get(resource, 0) + amount
 
 
-def _raise_to(total: Amounts, least: Amounts) -> None:
+def _raise_to(total: ResourceAmounts, least: ResourceAmounts) -> None:
     for resource, amount in least.items():
         if amount > total.get(resource, amount - 1):
             total[resource] = amount

@@ -34,7 +34,7 @@ from rescheduler.model.uids import Uids
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int32]
-Amounts = npt.NDArray[np.int64]
+Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 NO_NODE = -1
@@ -96,7 +96,7 @@ class NodeColumns:
 
     names: tuple[str, ...]
     objects: tuple[Node, ...]
-    allocatable: Amounts
+    allocatable: Int64s
     unschedulable: Bools
     ready: Bools
 
@@ -121,9 +121,9 @@ class Snapshot:
     nodes: NodeColumns
     pods: PodColumns
     templates: tuple[PodTemplate, ...]
-    asked: Amounts
+    asked: Int64s
     """What a new pod of each template asks for."""
-    held: Amounts
+    held: Int64s
     """What a running pod of each template takes up; differs from `asked` during a resize."""
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     budgets: Mapping[str, PodDisruptionBudget] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class Snapshot:
         return self.resources.index(resource)
 
     @cached_property
-    def requested(self) -> Amounts:
+    def requested(self) -> Int64s:
         """What the placed pods of each node take up together, per node and resource."""
         total = np.zeros(self.nodes.allocatable.shape, np.int64)
         placed = np.flatnonzero(self.pods.placed)

@@ -11,7 +11,7 @@ from rescheduler.model.kinds import KINDS, Kind
 from rescheduler.model.pod_templates import PooledTemplate
 from rescheduler.model.resources import BASIC
 from rescheduler.model.rules.node_availability import is_ready
-from rescheduler.model.snapshot import Amounts, NodeColumns, Snapshot
+from rescheduler.model.snapshot import Int64s, NodeColumns, Snapshot
 from rescheduler.model.tables.object_table import NodeTable, ObjectTable
 from rescheduler.model.tables.pod_table import PodTable
 from rescheduler.model.tables.table import Table
@@ -95,6 +95,6 @@ def with_templates(snapshot: Snapshot, added: Sequence[PooledTemplate]) -> Snaps
     )
 
 
-def _matrix(rows: list[dict[str, int]], resources: tuple[str, ...]) -> Amounts:
+def _matrix(rows: list[dict[str, int]], resources: tuple[str, ...]) -> Int64s:
     values = [[row.get(resource, 0) for resource in resources] for row in rows]
     return np.array(values, np.int64).reshape(len(rows), len(resources))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rescheduler.model.snapshot import Amounts
+from rescheduler.model.snapshot import Int64s
 
 _FIRST_SIZE = 64
 _RANGE, _SMALLEST = 2**64, -(2**63)
@@ -19,11 +19,11 @@ class NodeSums:
 
     def __init__(self) -> None:
         self._size = _FIRST_SIZE
-        self._columns: dict[str, Amounts] = {}
+        self._columns: dict[str, Int64s] = {}
         # The same memory: reading and writing single numbers is three times as fast there.
         self._cells: dict[str, memoryview] = {}
 
-    def column(self, resource: str) -> Amounts:
+    def column(self, resource: str) -> Int64s:
         """The sums of one resource by node number, and zeros beyond. Read it, and at once."""
         return self._columns[resource] if resource in self._columns else self._new(resource)
 
@@ -50,7 +50,7 @@ class NodeSums:
         """It no longer is."""
         self.add(node, {resource: -amount for resource, amount in amounts.items()})
 
-    def _new(self, resource: str) -> Amounts:
+    def _new(self, resource: str) -> Int64s:
         column = np.zeros(self._size, np.int64)
         self._columns[resource], self._cells[resource] = column, column.data
         return column

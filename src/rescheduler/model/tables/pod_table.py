@@ -15,7 +15,7 @@ from rescheduler.model.snapshot import (
     PHASES,
     SUCCEEDED,
     UNKNOWN_NODE,
-    Amounts,
+    Int64s,
     PodColumns,
 )
 from rescheduler.model.tables.node_sums import NodeSums
@@ -102,7 +102,7 @@ class PodTable(TableBase[Pod]):
         row = self._identity.row_of.get(key)
         return row is not None and self._node[row] == self._node_number.get(node)
 
-    def held_on(self, resource: str) -> Amounts:
+    def held_on(self, resource: str) -> Int64s:
         """What placed pods hold of a resource together, by the number of their node.
 
         Always what a snapshot would add up, but kept rather than computed. It changes with the

@@ -8,7 +8,7 @@ is already overcommitted on it is no obstacle. Pod slots always count.
 import numpy as np
 
 from rescheduler.model.resources import CPU, PODS
-from rescheduler.model.snapshot import Amounts, Bools
+from rescheduler.model.snapshot import Bools, Int64s
 from rescheduler.planning.feasibility.filter_plugin import SharedLister
 
 
@@ -20,7 +20,7 @@ class NodeResourcesFit:
     def __init__(self, lister: SharedLister) -> None:
         self._lister = lister
         # A row per resource, so that a comparison runs over adjacent memory. Others only read it.
-        self.free: Amounts = lister.snapshot.nodes.allocatable.T.copy()
+        self.free: Int64s = lister.snapshot.nodes.allocatable.T.copy()
 
     def refused(self, template: int) -> Bools:
         asked = self._lister.snapshot.asked[template]

@@ -16,7 +16,7 @@ import numpy as np
 
 from rescheduler.model.objects import PersistentVolumeClaim
 from rescheduler.model.pod_templates import PodTemplate
-from rescheduler.model.snapshot import Amounts, Bools, Snapshot
+from rescheduler.model.snapshot import Bools, Int64s, Snapshot
 from rescheduler.planning.feasibility.csi_translation import (
     REPLACED_BY,
     replacing_driver,
@@ -76,7 +76,7 @@ class NodeVolumeLimits:
             self._limited |= limit < _UNLIMITED
         # How many placed pods use a volume, by node; and how many volumes that are, by driver.
         self._users: dict[CsiVolume, dict[int, int]] = defaultdict(dict)
-        self._attached: dict[str, Amounts] = {
+        self._attached: dict[str, Int64s] = {
             driver: np.zeros(len(nodes), np.int64) for driver in self._limits
         }
         self._unclear: dict[int, int] = {}
@@ -143,7 +143,7 @@ class NodeVolumeLimits:
                 is_attached = add_to(users, node, count) > 0
                 self._attached[volume.driver][node] += is_attached - was_attached
 
-    def _needed(self, use: VolumeUse, driver: str) -> Amounts:
+    def _needed(self, use: VolumeUse, driver: str) -> Int64s:
         """How many volumes would have to be attached to each node."""
         volumes = [volume for volume in use.volumes if volume.driver == driver]
         needed = np.full(len(self._lister.snapshot.nodes), len(volumes), np.int64)
@@ -240,8 +240,8 @@ def obstacle_to(template: PodTemplate, snapshot: Snapshot) -> str | None:
     return None
 
 
-def _limits_by_driver(snapshot: Snapshot) -> dict[str, Amounts]:
-    limits: dict[str, Amounts] = {}
+def _limits_by_driver(snapshot: Snapshot) -> dict[str, Int64s]:
+    limits: dict[str, Int64s] = {}
     for node, name in enumerate(snapshot.nodes.names):
         csi_node = snapshot.csi_nodes.get(name)
         for driver in csi_node.spec.drivers if csi_node is not None else ():

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rescheduler.model.pod_templates import PodTemplate, PooledTemplate, TemplatePool
-from rescheduler.model.snapshot import Amounts
+from rescheduler.model.snapshot import Int64s
 from rescheduler.simulation.cluster.scheduler.plugins.nonzero_requests import (
     nonzero_asked,
     nonzero_held,
@@ -21,9 +21,9 @@ from rescheduler.simulation.cluster.scheduler.template_index import TemplateInde
 class ScoredRequests(NamedTuple):
     """CPU and memory that a pod counts for when nodes are scored."""
 
-    asked: Amounts
+    asked: Int64s
     """For a new pod."""
-    held: Amounts
+    held: Int64s
     """For a pod on a node."""
 
 
@@ -40,7 +40,7 @@ class CachedTemplates:
         self._pool = pool
         self._seen = 0
         self._number_of: dict[bytes, int] = {}
-        self.number_in_pool: Amounts = np.full(1, -1, np.int64)
+        self.number_in_pool: Int64s = np.full(1, -1, np.int64)
         """Our number of each template by the pool's; the last entry is for rows without a pod."""
         self.index = TemplateIndex()
         self.requests: list[ScoredRequests] = []

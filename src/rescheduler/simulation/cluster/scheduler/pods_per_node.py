@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from rescheduler.model.snapshot import Amounts, Bools, Ints
+from rescheduler.model.snapshot import Bools, Int64s, Ints
 
 _ByNode = dict[int, int]
 
@@ -42,7 +42,7 @@ class PodsPerNode:
         ]
         return np.array(nodes, np.int32)
 
-    def per_node(self, templates: Iterable[int], with_terminating: bool) -> Amounts:
+    def per_node(self, templates: Iterable[int], with_terminating: bool) -> Int64s:
         """How many pods of these templates each node has."""
         total = np.zeros(self._nodes, np.int64)
         for by_node in self._of(templates, with_terminating):

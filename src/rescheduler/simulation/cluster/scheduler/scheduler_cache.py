@@ -15,7 +15,7 @@ import numpy as np
 
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.resources import CPU, MEMORY
-from rescheduler.model.snapshot import FAILED, NO_NODE, SUCCEEDED, UNKNOWN_NODE, Amounts
+from rescheduler.model.snapshot import FAILED, NO_NODE, SUCCEEDED, UNKNOWN_NODE, Int64s
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.model.tables.pod_table import DELETING, PodRows
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
@@ -41,7 +41,7 @@ class SchedulerCache:
     def __init__(self, tables: ClusterTables) -> None:
         self._tables = tables
         self._invalidation = CacheInvalidation(tables)
-        self._known: Amounts = np.empty(0, np.int64)
+        self._known: Int64s = np.empty(0, np.int64)
         self._requests: Mapping[bytes, ScoredRequests] = {}
         self.rebuilds = 0
         """How often everything was rebuilt."""
@@ -84,7 +84,7 @@ class SchedulerCache:
         """All templates, in the order of their numbers."""
         return self.checker.snapshot.templates
 
-    def used(self) -> Amounts:
+    def used(self) -> Int64s:
         """CPU and memory that pods request: a row for each, a column per node."""
         return np.asarray(self.allocatable - self.checker.resources.free[self._columns])
 
@@ -94,7 +94,7 @@ class SchedulerCache:
         snapshot = self._tables.snapshot()
         self._nodes = max(len(snapshot.nodes), 1)
         self._columns = [snapshot.column(CPU), snapshot.column(MEMORY)]
-        self.allocatable: Amounts = snapshot.nodes.allocatable.T[self._columns]
+        self.allocatable: Int64s = snapshot.nodes.allocatable.T[self._columns]
         """CPU and memory of nodes: a row for each, a column per node."""
         self.counts = PodsPerNode(self._nodes, len(snapshot.templates))
         self.checker = FeasibilityChecker(snapshot, self.counts)
@@ -118,7 +118,7 @@ class SchedulerCache:
         template, node = np.divmod(places // 2, self._nodes)
         total = np.zeros((self._nodes, 2), np.int64)
         np.add.at(total, node, held[template] * counts[:, None])
-        self.nonzero_used: Amounts = np.ascontiguousarray(total.T)
+        self.nonzero_used: Int64s = np.ascontiguousarray(total.T)
         """CPU and memory that pods count for in scores: a row for each, a column per node."""
 
     # ------------------------------------------------------------ update
@@ -147,7 +147,7 @@ class SchedulerCache:
             self.checker.add_templates(list(new.values()))
         return True
 
-    def _places(self, rows: PodRows) -> Amounts:
+    def _places(self, rows: PodRows) -> Int64s:
         """What each row of the table counts as: template, node and state in one number."""
         if not len(rows.node):
             return np.empty(0, np.int64)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rescheduler.model.snapshot import Amounts
+from rescheduler.model.snapshot import Int64s
 from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors
 from rescheduler.simulation.cluster.scheduler.plugins.inter_pod_affinity import (
     InterPodAffinity,
@@ -37,14 +37,14 @@ class Scoring:
             NodeResourcesBalancedAllocation(cache),
         )
 
-    def by_plugin(self, template: int, nodes: Nodes) -> Iterator[tuple[ScorePlugin, Amounts]]:
+    def by_plugin(self, template: int, nodes: Nodes) -> Iterator[tuple[ScorePlugin, Int64s]]:
         """The scores of each plugin that does not skip this template."""
         for plugin in self._plugins:
             scores = plugin.score(template, nodes)
             if scores is not None:
                 yield plugin, scores
 
-    def total(self, template: int, nodes: Nodes) -> Amounts:
+    def total(self, template: int, nodes: Nodes) -> Int64s:
         """The weighted sum of all plugins for each node."""
         total = np.zeros(len(nodes), np.int64)
         for plugin, scores in self.by_plugin(template, nodes):

@@ -11,7 +11,7 @@ import numpy as np
 
 from rescheduler.model.objects import PodAffinityTerm
 from rescheduler.model.pod_templates import PodTemplate
-from rescheduler.model.snapshot import Amounts
+from rescheduler.model.snapshot import Int64s
 from rescheduler.planning.feasibility.filter_plugin import key_of
 from rescheduler.planning.feasibility.plugins.inter_pod_affinity import required_affinity
 from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import MAX_SCORE, Nodes
@@ -51,7 +51,7 @@ class InterPodAffinity:
         self._in_order: list[PodPreference] = []
         self._about_template: dict[int, MatchingPreferences] = {}
 
-    def score(self, template: int, nodes: Nodes) -> Amounts | None:
+    def score(self, template: int, nodes: Nodes) -> Int64s | None:
         self._add_preferences()
         total = np.zeros(len(nodes), np.int64)
         for key, weighted in self._weighted_pods(template):
@@ -61,7 +61,7 @@ class InterPodAffinity:
             return None
         return (MAX_SCORE * ((total - least) / (most - least))).astype(np.int64)
 
-    def _weighted_pods(self, template: int) -> Iterator[tuple[str, Amounts]]:
+    def _weighted_pods(self, template: int) -> Iterator[tuple[str, Int64s]]:
         """Topology keys, and per node the pods that count, times their weights."""
         new_pod = self._cache.templates[template]
         counts = self._cache.counts
@@ -74,7 +74,7 @@ class InterPodAffinity:
                 pods = counts.per_node([owner], with_terminating=True)
                 yield preference.term.topology_key, weight * pods
 
-    def _per_domain(self, key: str, weighted: Amounts) -> Amounts:
+    def _per_domain(self, key: str, weighted: Int64s) -> Int64s:
         """For each node, the sum over all nodes of its topology domain."""
         codes, code_of = self._cache.checker.lister.node_labels.column(key)
         # Nodes without the label, coded -1, share the first entry, which counts for nothing.

@@ -4,7 +4,7 @@ import numpy as np
 
 from rescheduler.model.objects import PreferredNodeTerm
 from rescheduler.model.pod_templates import PodTemplate
-from rescheduler.model.snapshot import Amounts
+from rescheduler.model.snapshot import Int64s
 from rescheduler.planning.feasibility.filter_plugin import key_of
 from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import (
     Nodes,
@@ -21,9 +21,9 @@ class NodeAffinity:
 
     def __init__(self, cache: SchedulerCache) -> None:
         self._cache = cache
-        self._weights: dict[bytes, Amounts] = {}
+        self._weights: dict[bytes, Int64s] = {}
 
-    def score(self, template: int, nodes: Nodes) -> Amounts | None:
+    def score(self, template: int, nodes: Nodes) -> Int64s | None:
         preferred = preferred_nodes(self._cache.templates[template])
         if not preferred:
             return None

@@ -7,7 +7,7 @@ A pod that requests neither changes nothing and is skipped.
 import numpy as np
 
 from rescheduler.model.resources import CPU, MEMORY
-from rescheduler.model.snapshot import Amounts
+from rescheduler.model.snapshot import Int64s
 from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import MAX_SCORE, Nodes
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 
@@ -21,7 +21,7 @@ class NodeResourcesBalancedAllocation:
     def __init__(self, cache: SchedulerCache) -> None:
         self._cache = cache
 
-    def score(self, template: int, nodes: Nodes) -> Amounts | None:
+    def score(self, template: int, nodes: Nodes) -> Int64s | None:
         snapshot = self._cache.checker.snapshot
         asked = snapshot.asked[template, [snapshot.column(CPU), snapshot.column(MEMORY)]]
         if not asked.any():
@@ -32,7 +32,7 @@ class NodeResourcesBalancedAllocation:
         return np.asarray(MAX_SCORE // 2 + (MAX_SCORE // 2 + improvement) // 2)
 
 
-def balance(used: Amounts, capacity: Amounts) -> Amounts:
+def balance(used: Int64s, capacity: Int64s) -> Int64s:
     """100 if the same share of both resources is used, 50 if all of one and none of the other.
 
     A node that has only one of them is even.

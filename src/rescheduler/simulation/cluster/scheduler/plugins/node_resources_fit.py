@@ -5,7 +5,7 @@ The free shares of CPU and memory count the same. Pods without requests count wi
 
 import numpy as np
 
-from rescheduler.model.snapshot import Amounts
+from rescheduler.model.snapshot import Int64s
 from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import MAX_SCORE, Nodes
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 
@@ -19,7 +19,7 @@ class NodeResourcesFit:
     def __init__(self, cache: SchedulerCache) -> None:
         self._cache = cache
 
-    def score(self, template: int, nodes: Nodes) -> Amounts:
+    def score(self, template: int, nodes: Nodes) -> Int64s:
         capacity = self._cache.allocatable[:, nodes]
         asked = self._cache.cached_templates.requests[template].asked[:, None]
         used = self._cache.nonzero_used[:, nodes] + asked

@@ -11,17 +11,17 @@ import numpy as np
 from rescheduler.model.objects import Container, ResourceList
 from rescheduler.model.pod_templates import PodTemplate, PooledTemplate
 from rescheduler.model.resources import CPU, MEMORY
-from rescheduler.model.snapshot import Amounts
+from rescheduler.model.snapshot import Int64s
 
 DEFAULT_REQUESTS: Mapping[str, str] = {CPU: "100m", MEMORY: "200Mi"}
 
 
-def nonzero_asked(pooled: PooledTemplate) -> Amounts:
+def nonzero_asked(pooled: PooledTemplate) -> Int64s:
     """CPU and memory that a new pod counts for."""
     return _cpu_and_memory(_with_default_requests(pooled.template, DEFAULT_REQUESTS).asked())
 
 
-def nonzero_held(pooled: PooledTemplate) -> Amounts:
+def nonzero_held(pooled: PooledTemplate) -> Int64s:
     """CPU and memory that a pod on a node counts for.
 
     A pod with pod-level requests gets defaults only for resources that it does not request.
@@ -36,7 +36,7 @@ def nonzero_held(pooled: PooledTemplate) -> Amounts:
     return _cpu_and_memory(completed.asked() if template.resize is None else completed.held())
 
 
-def _cpu_and_memory(amounts: Mapping[str, int]) -> Amounts:
+def _cpu_and_memory(amounts: Mapping[str, int]) -> Int64s:
     return np.array([amounts.get(CPU, 0), amounts.get(MEMORY, 0)], np.int64)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from rescheduler.labels import HOSTNAME, ZONE
 from rescheduler.model.objects import LabelSelector, TopologySpreadConstraint
 from rescheduler.model.pod_templates import PodTemplate
-from rescheduler.model.snapshot import Amounts, Bools, Floats
+from rescheduler.model.snapshot import Bools, Floats, Int64s
 from rescheduler.planning.feasibility.plugins.pod_topology_spread import (
     effective_selector,
     is_empty,
@@ -48,7 +48,7 @@ class PodTopologySpread:
         self._cache = cache
         self._selectors = selectors
 
-    def score(self, template: int, nodes: Nodes) -> Amounts | None:
+    def score(self, template: int, nodes: Nodes) -> Int64s | None:
         new_pod = self._cache.templates[template]
         constraints = self._constraints(new_pod)
         if not constraints:
@@ -105,7 +105,7 @@ class PodTopologySpread:
         crowd = counts * log(domains + 2) + (soft.constraint.max_skew - 1)
         return np.where(domain_of[nodes] >= 0, crowd, 0.0)
 
-    def _matching(self, template: int, selector: LabelSelector | None) -> Amounts:
+    def _matching(self, template: int, selector: LabelSelector | None) -> Int64s:
         """How many matching pods each node has. An empty selector matches none."""
         templates = self._cache.templates
         namespace = templates[template].namespace
@@ -119,7 +119,7 @@ class PodTopologySpread:
         return self._cache.cached_templates.index.selected_by(selector)
 
 
-def normalized_scores(crowd: Amounts, scored: Bools) -> Amounts:
+def normalized_scores(crowd: Int64s, scored: Bools) -> Int64s:
     """Scores from 0 to 100: less crowded nodes score higher; nodes not `scored` get 0."""
     if not scored.any():
         return np.zeros(len(crowd), np.int64)

@@ -5,7 +5,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rescheduler.model.snapshot import Amounts
+from rescheduler.model.snapshot import Int64s
 
 MAX_SCORE = 100
 """The highest score of a plugin."""
@@ -22,11 +22,11 @@ class ScorePlugin(Protocol):
     weight: int
     """The weight of its score in the sum."""
 
-    def score(self, template: int, nodes: Nodes) -> Amounts | None:
+    def score(self, template: int, nodes: Nodes) -> Int64s | None:
         """The score of each node for a pod of this template; None to skip it."""
 
 
-def default_normalize_score(raw: Amounts, reverse: bool = False) -> Amounts:
+def default_normalize_score(raw: Int64s, reverse: bool = False) -> Int64s:
     """Raw counts scaled to 0 to 100; with `reverse`, the highest count scores 0."""
     highest = int(raw.max(initial=0))
     if highest == 0:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rescheduler.model.objects import Taint, Toleration
-from rescheduler.model.snapshot import Amounts
+from rescheduler.model.snapshot import Int64s
 from rescheduler.planning.feasibility.filter_plugin import key_of, tolerates
 from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import (
     Nodes,
@@ -30,9 +30,9 @@ class TaintToleration:
         self._taints = [
             tuple(taint for taint in node.spec.taints if taint.effect == _SOFT) for node in nodes
         ]
-        self._untolerated: dict[bytes, Amounts] = {}
+        self._untolerated: dict[bytes, Int64s] = {}
 
-    def score(self, template: int, nodes: Nodes) -> Amounts:
+    def score(self, template: int, nodes: Nodes) -> Int64s:
         if self._cache.taint_version != self._taint_version:
             self._read_taints()
         tolerations = self._cache.templates[template].tolerations
