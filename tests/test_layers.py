@@ -275,16 +275,21 @@ def words_of(node: ast.AST) -> list[str]:
 def test_every_label_key_stands_in_one_place() -> None:
     keys = {
         key
-        for value in vars(labels).values()
+        for name, value in vars(labels).items()
+        if name.isupper()
         for key in (value if isinstance(value, tuple) else (value,))
-        if isinstance(key, str) and "/" in key
     }
+    domains = {key[: key.index("/") + 1] for key in keys if "/" in key}
     for module in SOURCES.rglob("*.py"):
         if module.name == "labels.py":
             continue
         for node in ast.walk(ast.parse(module.read_text())):
             if isinstance(node, ast.Constant) and node.value in keys:
-                pytest.fail(f"{module}:{node.lineno} spells out {node.value}")
+                pytest.fail(f"{module}:{node.lineno} spells out {node.value!r}")
+            if isinstance(node, ast.JoinedStr):
+                for part in node.values:
+                    if isinstance(part, ast.Constant) and part.value in domains:
+                        pytest.fail(f"{module}:{node.lineno} builds a key of {part.value!r}")
 
 
 SAME_NAME_AS_KUBE_SCHEDULER = (

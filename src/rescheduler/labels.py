@@ -81,6 +81,11 @@ NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 UNREACHABLE_TAINT = "node.kubernetes.io/unreachable"
 """Taints that controllers put on a node: it is cordoned, not Ready, or its kubelet is silent."""
 
+DISK_PRESSURE_TAINT = "node.kubernetes.io/disk-pressure"
+MEMORY_PRESSURE_TAINT = "node.kubernetes.io/memory-pressure"
+PID_PRESSURE_TAINT = "node.kubernetes.io/pid-pressure"
+"""Taints on a node that runs short of something."""
+
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """Label on a namespace: its name."""
 
@@ -99,8 +104,14 @@ MIRROR_POD = "kubernetes.io/config.mirror"
 POD_TEMPLATE_HASH = "pod-template-hash"
 """Label by which a Deployment's ReplicaSets select their own pods."""
 
-TEMPLATE_HASHES = (POD_TEMPLATE_HASH, "rollouts-pod-template-hash", "controller-revision-hash")
+REVISION_HASH = "controller-revision-hash"
+"""Label on the pods of StatefulSets and DaemonSets: the version of their template."""
+
+TEMPLATE_HASHES = (POD_TEMPLATE_HASH, "rollouts-pod-template-hash", REVISION_HASH)
 """Labels that name the version of the template a pod was created from."""
+
+POD_TEMPLATE_GENERATION = "pod-template-generation"
+"""Label on a DaemonSet's pod: the older form of `REVISION_HASH`."""
 
 DEPLOYMENT_REVISION = "deployment.kubernetes.io/revision"
 DEPLOYMENT_DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
@@ -118,6 +129,10 @@ JOB_CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 JOB_NAME = "batch.kubernetes.io/job-name"
 JOB_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 """Labels on a Job's pod."""
+
+OLD_JOB_CONTROLLER_UID = "controller-uid"
+OLD_JOB_NAME = "job-name"
+"""What `JOB_CONTROLLER_UID` and `JOB_NAME` were called; Jobs still write both."""
 
 DEFAULT_STORAGE_CLASS = "storageclass.kubernetes.io/is-default-class"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"

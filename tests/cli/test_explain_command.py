@@ -75,7 +75,7 @@ def test_with_the_old_pod_in_place_its_anti_affinity_rejects_its_own_zone(
 
 def test_the_blocker_of_a_pod_is_named(command: Command, cluster_file: Path) -> None:
     result = command("explain", "shop/bare", "-s", cluster_file)
-    assert "must not be moved, blocker BarePod: no controller would bring it back" in result.out
+    assert "must not be moved, blocker BarePod: no controller would recreate it" in result.out
 
 
 def test_a_pending_pod_can_be_explained_too(command: Command, cluster_file: Path) -> None:

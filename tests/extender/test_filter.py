@@ -156,7 +156,7 @@ def test_promised_room_is_kept_for_whom_it_was_promised_to() -> None:
     extender = extender_for([*nodes("a", "b"), filled("a", cpu="5500m")], Planned({}, [promise]))
     assert filtered(extender, NEW, ["a", "b"]) == ["b"]
     assert refused(extender, NEW, ["a"]) == {
-        "a": "node(s) had promised their room to a migration under way"
+        "a": "node(s) had their free capacity reserved for a migration in progress"
     }
     small = pod("shop/small", cpu="500m")
     assert filtered(extender, small, ["a"]) == ["a"], "let through: the room is still there"

@@ -3,7 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 import msgspec
+import pytest
 
+from rescheduler.labels import HANDOFF, MIRROR_POD
 from rescheduler.migration import migration_labels
 from rescheduler.migration.migration_object import (
     Migration,
@@ -105,6 +107,29 @@ def test_another_pod_of_the_same_name_is_not_moved() -> None:
     assert isinstance(action, UpdateStatus)
     assert action.status.phase == Phase.CANCELLED
     assert "uid old" in action.status.message
+
+
+@pytest.mark.parametrize(
+    ("annotations", "restart_policy", "reason"),
+    [
+        ({HANDOFF: "never"}, "Always", f"cannot be copied: its annotation {HANDOFF} is never"),
+        ({}, "Never", "runs to completion: a copy would do its work twice"),
+        ({}, "OnFailure", "runs to completion: a copy would do its work twice"),
+        ({MIRROR_POD: ""}, "Always", "is a static pod: its node runs it from a file"),
+    ],
+)
+def test_a_bare_pod_that_must_not_run_twice_is_not_copied(
+    annotations: dict[str, str], restart_policy: str, reason: str
+) -> None:
+    bare = MovingPod(
+        PodMeta(name="db-0", namespace="shop", uid="old", annotations=annotations),
+        MovingPodSpec(node_name="a", restart_policy=restart_policy),
+        MovingPodStatus("Running", conditions=(PodCondition("Ready", "True"),)),
+    )
+    action = decide(observed(migration(), old=bare, allow_bare_pods=True))
+    assert isinstance(action, UpdateStatus)
+    assert action.status.phase == Phase.FAILED
+    assert action.status.message == f"pod db-0 {reason}"
 
 
 def test_a_migration_waits_and_changes_nothing_while_a_limit_is_reached() -> None:

@@ -123,6 +123,15 @@ def test_the_random_name_of_the_token_volume_does_not_make_a_template() -> None:
     assert len(table.columns({})[1]) == 1
 
 
+def test_pods_share_a_template_whether_or_not_the_default_restart_policy_is_written() -> None:
+    table = PodTable()
+    table.put(a_pod("default", 1, uid="1"))
+    table.put(a_pod("written", 1, uid="2", restartPolicy="Always"))
+    assert len(table.columns({})[1]) == 1
+    table.put(a_pod("once", 1, uid="3", restartPolicy="Never"))
+    assert len(table.columns({})[1]) == 2
+
+
 def test_rows_tell_where_a_pod_is_and_how_it_does() -> None:
     table = PodTable()
     table.put(a_pod("bound", 1, uid="1", on="n"))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rescheduler.labels import MIRROR_POD
 from rescheduler.model.moves import Mode, Outcome
 from rescheduler.planning.context import DEFAULT_CONTEXT, MoveInFlight, PastMove, PlanningContext
 from rescheduler.planning.movability.movability import Blocker, Movability
@@ -147,6 +148,28 @@ def test_a_bare_pod_that_cannot_run_twice_stays() -> None:
     movability = asked([pod("shop/bare", on="a", volumes=[claim])], Policy(allow_bare_pods=True))
     assert blockers(movability) == {"BarePod"}
     assert detail(movability) == "it cannot be copied: only one node may attach its volume"
+
+
+@pytest.mark.parametrize("restart_policy", ["Never", "OnFailure"])
+def test_a_bare_pod_that_runs_to_completion_stays(restart_policy: str) -> None:
+    bare = [pod("shop/bare", on="a", restartPolicy=restart_policy)]
+    movability = asked(bare, Policy(allow_bare_pods=True))
+    assert blockers(movability) == {"BarePod"}
+    assert detail(movability) == (
+        "it cannot be copied: it runs to completion, and a copy would do its work twice"
+    )
+
+
+def test_a_bare_pod_that_is_always_restarted_is_copied() -> None:
+    bare = [pod("shop/bare", on="a", restartPolicy="Always"), pod("shop/default", on="a")]
+    movability = asked(bare, Policy(allow_bare_pods=True))
+    assert blockers(movability) == {None}
+
+
+@pytest.mark.parametrize("hash_of_file", ["5f3c", ""])
+def test_a_mirror_pod_is_known_by_its_annotation_whatever_that_says(hash_of_file: str) -> None:
+    mirror = pod("shop/proxy-a", on="a", annotations={MIRROR_POD: hash_of_file})
+    assert blockers(asked([mirror], Policy(allow_bare_pods=True))) == {"StaticPod"}
 
 
 def test_pods_of_jobs_are_evicted_if_that_is_allowed() -> None:

@@ -180,7 +180,7 @@ def test_blockers_are_explained_in_plain_words() -> None:
     result = simulate(scenario(objects, 2), quick(StrategyName.NODE_MAINTENANCE))
     (blocked,) = result.blocked
     assert (blocked.blocker, blocked.pods) == ("BarePod", 1)
-    assert blocked.meaning == "no controller would bring the pod back"
+    assert blocked.meaning == "no controller would recreate the pod"
     assert result.rounds.with_moves == 0
 
 

@@ -13,7 +13,7 @@ from rescheduler.extender.live_node_loads import CandidateNodes, NodeRows
 from rescheduler.model.snapshot import Bools, Floats
 
 UNDER_MAINTENANCE = "node(s) were under maintenance"
-PROMISED = "node(s) had promised their room to a migration under way"
+PROMISED = "node(s) had their free capacity reserved for a migration in progress"
 
 
 @dataclass(frozen=True)

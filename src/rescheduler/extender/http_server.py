@@ -54,7 +54,7 @@ class Endpoints:
 
 
 def application(endpoints: Endpoints, tls: ServingContext) -> web.Application:
-    """All paths."""
+    """The routes. Only those of the extender ask for a client certificate."""
     app = web.Application(middlewares=[error_responses])
     extender = endpoints.extender
     for verb, handle in (("filter", extender.filter), ("prioritize", extender.prioritize)):

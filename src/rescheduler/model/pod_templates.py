@@ -31,6 +31,7 @@ from rescheduler.model.objects import (
     Volume,
 )
 from rescheduler.model.resources import PODS, held_by, in_units, pod_amounts
+from rescheduler.model.rules.immovable_pods import runs_to_completion
 
 
 class Resize(Part):
@@ -63,7 +64,13 @@ class PodTemplate(Part):
     priority_class_name: str = ""
     host_network: bool = False
     host_users: bool | None = None
+    runs_to_completion: bool = False
     resize: Resize | None = None
+
+    @property
+    def owner_kind(self) -> str:
+        """The kind of the controller; empty for a bare pod."""
+        return self.owner.kind if self.owner is not None else ""
 
     def asked(self) -> dict[str, int]:
         """What a new pod of this template asks of a node, in the scheduler's units."""
@@ -143,6 +150,8 @@ def shared_parts(pod: Pod) -> Parts:
         spec.priority_class_name,
         spec.host_network,
         spec.host_users,
+        # Not the policy itself: a file may leave the default out, which the server fills in.
+        runs_to_completion(spec.restart_policy),
         _resize_of(pod),
     )
 

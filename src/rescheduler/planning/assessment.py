@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from rescheduler.model.rules.immovable_pods import belongs_to_node
 from rescheduler.model.snapshot import Floats, Ints
 from rescheduler.planning.node_load import NodeLoad
 from rescheduler.planning.plan import Assessment, UtilizationSpread
@@ -39,13 +40,7 @@ def _spread(values: Floats) -> UtilizationSpread:
 def pods_in_use(load: NodeLoad) -> Ints:
     """How many pods put each node to use: those that are not there because it is there."""
     snapshot = load.snapshot
-    belongs = np.array(
-        [
-            template.owner is not None and template.owner.kind in ("DaemonSet", "Node")
-            for template in snapshot.templates
-        ],
-        bool,
-    )
+    belongs = np.array([belongs_to_node(pod.owner_kind) for pod in snapshot.templates], bool)
     pods = snapshot.pods
     rows = np.flatnonzero(pods.placed)
     nodes = pods.node[rows[~belongs[pods.template[rows]]]]

@@ -53,7 +53,7 @@ class Asked:
         return [] if self.context is None else [f"--context={self.context}"]
 
 
-class Scene:
+class KubeconfigWriter:
     """Writes kubeconfigs for the test cluster into a directory."""
 
     def __init__(self, cluster: TestCluster, directory: Path, proxy: str) -> None:
@@ -100,111 +100,113 @@ def encoded(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def token_file_beside_the_file(scene: Scene) -> Asked:
-    scene.file("secrets/token", scene.cluster.powerless_token + "\n")
-    return scene.one({"tokenFile": "secrets/token"})
+def token_file_beside_the_file(writer: KubeconfigWriter) -> Asked:
+    writer.file("secrets/token", writer.cluster.powerless_token + "\n")
+    return writer.one({"tokenFile": "secrets/token"})
 
 
-def token_file_and_token(scene: Scene) -> Asked:
-    scene.file("token", scene.cluster.powerless_token)
-    return scene.one({**scene.admin, "tokenFile": "token"})
+def token_file_and_token(writer: KubeconfigWriter) -> Asked:
+    writer.file("token", writer.cluster.powerless_token)
+    return writer.one({**writer.admin, "tokenFile": "token"})
 
 
-def inline_authority(scene: Scene) -> Asked:
-    data = encoded(scene.authority())
+def inline_authority(writer: KubeconfigWriter) -> Asked:
+    data = encoded(writer.authority())
     fields = {"certificate-authority": None, "certificate-authority-data": data}
-    return scene.one(scene.admin, **fields)
+    return writer.one(writer.admin, **fields)
 
 
-def inline_authority_on_several_lines(scene: Scene) -> Asked:
-    data = encoded(scene.authority())
+def inline_authority_on_several_lines(writer: KubeconfigWriter) -> Asked:
+    data = encoded(writer.authority())
     lines = "\n".join(data[start : start + 64] for start in range(0, len(data), 64))
     fields = {"certificate-authority": None, "certificate-authority-data": lines}
-    return scene.one(scene.admin, **fields)
+    return writer.one(writer.admin, **fields)
 
 
-def authority_with_comments(scene: Scene) -> Asked:
-    data = "# Zoë's own authority\n".encode() + scene.authority()
+def authority_with_comments(writer: KubeconfigWriter) -> Asked:
+    data = "# Zoë's own authority\n".encode() + writer.authority()
     fields = {"certificate-authority": None, "certificate-authority-data": encoded(data)}
-    return scene.one(scene.admin, **fields)
+    return writer.one(writer.admin, **fields)
 
 
-def authority_beside_the_file(scene: Scene) -> Asked:
-    scene.file("pki/ca.crt", scene.authority())
-    return scene.one(scene.admin, **{"certificate-authority": "./pki/../pki/ca.crt"})
+def authority_beside_the_file(writer: KubeconfigWriter) -> Asked:
+    writer.file("pki/ca.crt", writer.authority())
+    return writer.one(writer.admin, **{"certificate-authority": "./pki/../pki/ca.crt"})
 
 
-def inline_certificate(scene: Scene) -> Asked:
-    certificate, key = map(encoded, scene.certificate())
-    return scene.one({"client-certificate-data": certificate, "client-key-data": key})
+def inline_certificate(writer: KubeconfigWriter) -> Asked:
+    certificate, key = map(encoded, writer.certificate())
+    return writer.one({"client-certificate-data": certificate, "client-key-data": key})
 
 
-def certificate_beside_the_file(scene: Scene) -> Asked:
-    certificate, key = scene.certificate()
-    scene.file("carla.crt", certificate)
-    scene.file("carla.key", key)
-    return scene.one({"client-certificate": "carla.crt", "client-key": "carla.key"})
+def certificate_beside_the_file(writer: KubeconfigWriter) -> Asked:
+    certificate, key = writer.certificate()
+    writer.file("carla.crt", certificate)
+    writer.file("carla.key", key)
+    return writer.one({"client-certificate": "carla.crt", "client-key": "carla.key"})
 
 
-def certificate_file_with_inline_key(scene: Scene) -> Asked:
-    certificate, key = scene.certificate()
-    scene.file("carla.crt", certificate)
-    return scene.one({"client-certificate": "carla.crt", "client-key-data": encoded(key)})
+def certificate_file_with_inline_key(writer: KubeconfigWriter) -> Asked:
+    certificate, key = writer.certificate()
+    writer.file("carla.crt", certificate)
+    return writer.one({"client-certificate": "carla.crt", "client-key-data": encoded(key)})
 
 
-def certificate_and_token(scene: Scene) -> Asked:
-    certificate, key = map(encoded, scene.certificate())
-    user = {**scene.admin, "client-certificate-data": certificate, "client-key-data": key}
-    return scene.one(user)
+def certificate_and_token(writer: KubeconfigWriter) -> Asked:
+    certificate, key = map(encoded, writer.certificate())
+    user = {**writer.admin, "client-certificate-data": certificate, "client-key-data": key}
+    return writer.one(user)
 
 
-def certificate_and_plugin(scene: Scene) -> Asked:
-    certificate, key = map(encoded, scene.certificate())
+def certificate_and_plugin(writer: KubeconfigWriter) -> Asked:
+    certificate, key = map(encoded, writer.certificate())
     user = {"client-certificate-data": certificate, "client-key-data": key}
-    return scene.one({**user, **exec_user(str(scene.plugin(scene.admin)))})
+    return writer.one({**user, **exec_user(str(writer.plugin(writer.admin)))})
 
 
-def plugin_with_certificate(scene: Scene) -> Asked:
-    certificate, key = (part.decode() for part in scene.certificate())
+def plugin_with_certificate(writer: KubeconfigWriter) -> Asked:
+    certificate, key = (part.decode() for part in writer.certificate())
     status = {"clientCertificateData": certificate, "clientKeyData": key}
-    return scene.one(exec_user(str(scene.plugin(status))))
+    return writer.one(exec_user(str(writer.plugin(status))))
 
 
-def plugin_beside_the_file(scene: Scene) -> Asked:
-    scene.plugin(scene.admin)
-    return scene.one(exec_user("./plugin"))
+def plugin_beside_the_file(writer: KubeconfigWriter) -> Asked:
+    writer.plugin(writer.admin)
+    return writer.one(exec_user("./plugin"))
 
 
-def plugin_of_the_older_version(scene: Scene) -> Asked:
-    plugin = scene.plugin(scene.admin)
-    return scene.one(exec_user(str(plugin), apiVersion=V1BETA1, interactiveMode=None))
+def plugin_of_the_older_version(writer: KubeconfigWriter) -> Asked:
+    plugin = writer.plugin(writer.admin)
+    return writer.one(exec_user(str(plugin), apiVersion=V1BETA1, interactiveMode=None))
 
 
-def plugin_with_arguments(scene: Scene) -> Asked:
+def plugin_with_arguments(writer: KubeconfigWriter) -> Asked:
     plugin = exec_plugin(
-        scene.directory,
+        writer.directory,
         "status = {'token': sys.argv[1] + os.environ['SECOND_HALF']}",
         PRINT_STATUS,
     )
-    token = scene.cluster.admin_token
+    token = writer.cluster.admin_token
     env = [{"name": "SECOND_HALF", "value": token[8:]}]
-    return scene.one(exec_user(str(plugin), args=[token[:8]], env=env))
+    return writer.one(exec_user(str(plugin), args=[token[:8]], env=env))
 
 
-def first_file_wins(scene: Scene) -> Asked:
+def first_file_wins(writer: KubeconfigWriter) -> Asked:
     """The user of the second file has a field that the first one's has not: it does not count."""
-    scene.file("token", scene.cluster.admin_token)
-    first = kubeconfig(scene.entry(), scene.powerless, "shared")
-    second = kubeconfig(scene.entry(server="https://127.0.0.1:1"), {"tokenFile": "token"}, "shared")
-    files = [write(scene.directory / "one", first), write(scene.directory / "two", second)]
+    writer.file("token", writer.cluster.admin_token)
+    first = kubeconfig(writer.entry(), writer.powerless, "shared")
+    second = kubeconfig(
+        writer.entry(server="https://127.0.0.1:1"), {"tokenFile": "token"}, "shared"
+    )
+    files = [write(writer.directory / "one", first), write(writer.directory / "two", second)]
     return Asked(os.pathsep.join(map(str, files)))
 
 
-def spread_over_files(scene: Scene) -> Asked:
+def spread_over_files(writer: KubeconfigWriter) -> Asked:
     """Cluster, user and context in a file each, paths relative to each of them."""
-    scene.file("clusters/ca.crt", scene.authority())
-    scene.file("users/token", scene.cluster.powerless_token)
-    whole = kubeconfig(scene.entry(**{"certificate-authority": "ca.crt"}), {"tokenFile": "token"})
+    writer.file("clusters/ca.crt", writer.authority())
+    writer.file("users/token", writer.cluster.powerless_token)
+    whole = kubeconfig(writer.entry(**{"certificate-authority": "ca.crt"}), {"tokenFile": "token"})
     parts = {
         "clusters/config": {"clusters": whole["clusters"]},
         "users/config": {"users": whole["users"]},
@@ -213,98 +215,102 @@ def spread_over_files(scene: Scene) -> Asked:
             "current-context": whole["current-context"],
         },
     }
-    files = [write(scene.directory / name, content) for name, content in parts.items()]
+    files = [write(writer.directory / name, content) for name, content in parts.items()]
     return Asked(os.pathsep.join(map(str, files)))
 
 
-def current_context_of_the_first_file(scene: Scene) -> Asked:
+def current_context_of_the_first_file(writer: KubeconfigWriter) -> Asked:
     """The first file has no current context, some names are empty, some files missing or empty."""
-    nameless = kubeconfig(scene.entry(), scene.admin, "one", **{"current-context": ""})
-    first = write(scene.directory / "one", nameless)
-    second = write(scene.directory / "two", kubeconfig(scene.entry(), scene.powerless, "two"))
-    third = write(scene.directory / "three", kubeconfig(scene.entry(), scene.admin, "three"))
-    empty = write(scene.directory / "empty", "")
-    missing = scene.directory / "missing"
+    nameless = kubeconfig(writer.entry(), writer.admin, "one", **{"current-context": ""})
+    first = write(writer.directory / "one", nameless)
+    second = write(writer.directory / "two", kubeconfig(writer.entry(), writer.powerless, "two"))
+    third = write(writer.directory / "three", kubeconfig(writer.entry(), writer.admin, "three"))
+    empty = write(writer.directory / "empty", "")
+    missing = writer.directory / "missing"
     return Asked(os.pathsep.join(map(str, ["", first, missing, empty, second, third, second, ""])))
 
 
-def context_by_name(scene: Scene) -> Asked:
-    files = current_context_of_the_first_file(scene).files
+def context_by_name(writer: KubeconfigWriter) -> Asked:
+    files = current_context_of_the_first_file(writer).files
     return Asked(files, context="one")
 
 
-def context_with_a_namespace(scene: Scene) -> Asked:
+def context_with_a_namespace(writer: KubeconfigWriter) -> Asked:
     context = {"cluster": "here", "user": "here", "namespace": "shop"}
     contexts = [{"name": "other", "context": {}}, {"name": "here", "context": context}]
-    content = kubeconfig(scene.entry(), scene.admin, contexts=contexts)
-    return Asked(str(write(scene.directory / "config", content)))
+    content = kubeconfig(writer.entry(), writer.admin, contexts=contexts)
+    return Asked(str(write(writer.directory / "config", content)))
 
 
-def impersonation(scene: Scene) -> Asked:
+def impersonation(writer: KubeconfigWriter) -> Asked:
     extra = {"example.com/Scopes %1": ["one", "two"], "reason": ["on call"]}
     groups = ["developers", "system:masters"]
     act_as = {"as": "joe", "as-uid": "1234", "as-groups": groups, "as-user-extra": extra}
-    return scene.one({**scene.admin, **act_as})
+    return writer.one({**writer.admin, **act_as})
 
 
-def json_instead_of_yaml(scene: Scene) -> Asked:
-    return scene.text(json.dumps(kubeconfig(scene.entry(), scene.admin), indent="\t"))
+def json_instead_of_yaml(writer: KubeconfigWriter) -> Asked:
+    return writer.text(json.dumps(kubeconfig(writer.entry(), writer.admin), indent="\t"))
 
 
-def anchors(scene: Scene) -> Asked:
-    return scene.text(
-        f"x-user: &user {{token: {scene.cluster.admin_token}}}\n"
+def anchors(writer: KubeconfigWriter) -> Asked:
+    return writer.text(
+        f"x-user: &user {{token: {writer.cluster.admin_token}}}\n"
         "current-context: here\n"
         "contexts: [{name: here, context: {cluster: here, user: here}}]\n"
-        f"clusters: [{{name: here, cluster: {json.dumps(scene.entry())}}}]\n"
+        f"clusters: [{{name: here, cluster: {json.dumps(writer.entry())}}}]\n"
         "users: [{name: here, user: {<<: *user, username: null, exec: null, as-groups: []}}]\n"
     )
 
 
-def unknown_fields(scene: Scene) -> Asked:
-    content = kubeconfig({**scene.entry(), "colour": 1}, {**scene.admin, "shape": [1]})
-    return Asked(str(write(scene.directory / "config", {**content, "preferences": {}, "x": 1})))
+def unknown_fields(writer: KubeconfigWriter) -> Asked:
+    content = kubeconfig({**writer.entry(), "colour": 1}, {**writer.admin, "shape": [1]})
+    return Asked(str(write(writer.directory / "config", {**content, "preferences": {}, "x": 1})))
 
 
-def two_documents(scene: Scene) -> Asked:
-    first = json.dumps(kubeconfig(scene.entry(), scene.admin))
-    return scene.text(f"{first}\n---\n{json.dumps(kubeconfig(scene.entry(), scene.powerless))}\n")
+def two_documents(writer: KubeconfigWriter) -> Asked:
+    first = json.dumps(kubeconfig(writer.entry(), writer.admin))
+    return writer.text(
+        f"{first}\n---\n{json.dumps(kubeconfig(writer.entry(), writer.powerless))}\n"
+    )
 
 
-ACCEPTED: dict[str, Callable[[Scene], Asked]] = {
-    "token": lambda scene: scene.one(scene.admin),
+ACCEPTED: dict[str, Callable[[KubeconfigWriter], Asked]] = {
+    "token": lambda writer: writer.one(writer.admin),
     "token file beside the file": token_file_beside_the_file,
     "token file and token": token_file_and_token,
-    "missing token file and token": lambda scene: scene.one({**scene.admin, "tokenFile": "no"}),
+    "missing token file and token": lambda writer: writer.one({**writer.admin, "tokenFile": "no"}),
     "inline authority": inline_authority,
     "inline authority on several lines": inline_authority_on_several_lines,
     "authority with comments": authority_with_comments,
     "authority beside the file": authority_beside_the_file,
-    "no verification": lambda scene: scene.one(
-        scene.admin, **{"certificate-authority": None, "insecure-skip-tls-verify": True}
+    "no verification": lambda writer: writer.one(
+        writer.admin, **{"certificate-authority": None, "insecure-skip-tls-verify": True}
     ),
-    "server name": lambda scene: scene.one(scene.admin, **{"tls-server-name": "kubernetes"}),
-    "server with a slash": lambda scene: scene.one(scene.admin, server=f"{scene.cluster.server}/"),
-    "server with a query": lambda scene: scene.one(
-        scene.admin, server=f"{scene.cluster.server}/?a=b#c"
+    "server name": lambda writer: writer.one(writer.admin, **{"tls-server-name": "kubernetes"}),
+    "server with a slash": lambda writer: writer.one(
+        writer.admin, server=f"{writer.cluster.server}/"
     ),
-    "without compression": lambda scene: scene.one(scene.admin, **{"disable-compression": True}),
-    "proxy": lambda scene: scene.one(scene.admin, **{"proxy-url": scene.proxy}),
-    "proxy and server name": lambda scene: scene.one(
-        scene.admin, **{"proxy-url": scene.proxy, "tls-server-name": "kubernetes"}
+    "server with a query": lambda writer: writer.one(
+        writer.admin, server=f"{writer.cluster.server}/?a=b#c"
+    ),
+    "without compression": lambda writer: writer.one(writer.admin, **{"disable-compression": True}),
+    "proxy": lambda writer: writer.one(writer.admin, **{"proxy-url": writer.proxy}),
+    "proxy and server name": lambda writer: writer.one(
+        writer.admin, **{"proxy-url": writer.proxy, "tls-server-name": "kubernetes"}
     ),
     "inline certificate": inline_certificate,
     "certificate beside the file": certificate_beside_the_file,
     "certificate file with inline key": certificate_file_with_inline_key,
     "certificate and token": certificate_and_token,
-    "key without certificate": lambda scene: scene.one({**scene.admin, "client-key": "no"}),
-    "plugin": lambda scene: scene.one(exec_user(str(scene.plugin(scene.admin)))),
+    "key without certificate": lambda writer: writer.one({**writer.admin, "client-key": "no"}),
+    "plugin": lambda writer: writer.one(exec_user(str(writer.plugin(writer.admin)))),
     "plugin beside the file": plugin_beside_the_file,
     "plugin of the older version": plugin_of_the_older_version,
     "plugin with arguments": plugin_with_arguments,
     "plugin with certificate": plugin_with_certificate,
     "certificate and plugin": certificate_and_plugin,
-    "token and plugin": lambda scene: scene.one({**scene.admin, **exec_user("no-such-plugin")}),
+    "token and plugin": lambda writer: writer.one({**writer.admin, **exec_user("no-such-plugin")}),
     "impersonation": impersonation,
     "first file wins": first_file_wins,
     "spread over files": spread_over_files,
@@ -373,7 +379,7 @@ async def proxy() -> AsyncIterator[Proxy]:
 async def test_the_server_takes_us_for_whom_it_takes_kubectl(
     cluster: TestCluster, tmp_path: Path, proxy: Proxy, case: str
 ) -> None:
-    asked = ACCEPTED[case](Scene(cluster, tmp_path, proxy.url))
+    asked = ACCEPTED[case](KubeconfigWriter(cluster, tmp_path, proxy.url))
     theirs = await kubectl(
         cluster, asked.files, "auth", "whoami", "--output=json", *asked.context_option
     )
@@ -395,7 +401,7 @@ def in_order(info: Json) -> Json:
 async def test_the_entries_that_are_chosen_are_those_of_kubectl(
     cluster: TestCluster, tmp_path: Path, case: str
 ) -> None:
-    asked = ACCEPTED[case](Scene(cluster, tmp_path, "http://127.0.0.1:1"))
+    asked = ACCEPTED[case](KubeconfigWriter(cluster, tmp_path, "http://127.0.0.1:1"))
     options = ("--raw", "--merge", "--minify", "--output=json", *asked.context_option)
     theirs = await kubectl(cluster, asked.files, "config", "view", *options)
     assert theirs.returncode == 0, theirs.stderr

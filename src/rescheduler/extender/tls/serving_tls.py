@@ -38,7 +38,7 @@ class CertificateSource(ABC):
 
     @abstractmethod
     async def load(self) -> ServingCredentials:
-        """The current ones."""
+        """The certificates as they are now. This may create or renew them first."""
 
 
 class CertificateFiles(CertificateSource):

@@ -63,8 +63,8 @@ def finish(o: Observation) -> Action:
     assert o.old is not None
     is_adopted = o.new.metadata.controller is not None
     if not is_adopted or o.now < o.step_deadline:
-        # Where two pods are retired at once, the workload may delete them in the other order.
-        message = if_overdue(o, f"waiting until {o.workload.name} retires the old pod")
+        # Where two pods are handed over at once, the workload may delete them in the other order.
+        message = if_overdue(o, f"waiting until {o.workload.name} deletes the old pod")
         return Wait((o.timeout if message else REPORT_AFTER).total_seconds(), message)
     if o.answers.siblings is None:
         return Ask(Question.SIBLINGS)
@@ -164,7 +164,7 @@ def unsettled_reason(o: Observation, old: MovingPod, siblings: tuple[MovingPod, 
     """What is going on in the workload that forbids a handover now, or an empty string.
 
     A workload deletes pods that are not Ready before it looks at deletion costs, and of two pods
-    with the lowest cost it may delete either. So all others must be Ready, and one pod is retired
+    with the lowest cost it may delete either. So all others must be Ready, and one pod is deleted
     at a time. If two got the lowest cost at once, the order of their names decides.
     """
     assert o.workload is not None
@@ -178,12 +178,12 @@ def unsettled_reason(o: Observation, old: MovingPod, siblings: tuple[MovingPod, 
             continue
         if not pod.is_ready:
             return f"pod {pod.metadata.name} of {o.workload.name} is not Ready"
-        if migration_labels.has_lowered_deletion_cost(pod) and retires_first(pod, old):
-            return f"pod {pod.metadata.name} of {o.workload.name} is being retired"
+        if migration_labels.has_lowered_deletion_cost(pod) and is_deleted_first(pod, old):
+            return f"pod {pod.metadata.name} of {o.workload.name} must be deleted first"
     return ""
 
 
-def retires_first(pod: MovingPod, old: MovingPod) -> bool:
+def is_deleted_first(pod: MovingPod, old: MovingPod) -> bool:
     """Whether another pod with the lowest deletion cost must be deleted before the old one."""
     has_lowered_cost = migration_labels.has_lowered_deletion_cost(old)
     return not has_lowered_cost or pod.metadata.name < old.metadata.name

@@ -6,13 +6,14 @@ from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.new_pod import template_hash
 from rescheduler.migration.state_machine.observation import Observation
 from rescheduler.model.moves import Mode
+from rescheduler.model.rules.immovable_pods import (
+    disables_rescheduling,
+    is_daemon_pod,
+    is_static_pod,
+    runs_to_completion,
+)
 from rescheduler.model.rules.surge import ADOPTING_OWNERS, allows_surge, forbids_handoff
 from rescheduler.model.selectors import matches
-
-NODE_BOUND_KINDS = {
-    "DaemonSet": "its DaemonSet runs one on every node",
-    "Node": "its node runs it",
-}
 
 
 class CannotMove(Exception):
@@ -24,12 +25,13 @@ def select_mode(o: Observation) -> Mode:
     assert o.old is not None
     owner = o.old.metadata.controller
     name = f"pod {o.old.metadata.name}"
-    if o.old.metadata.labels.get(RESCHEDULING) == "disabled":
+    owner_kind = owner.kind if owner is not None else ""
+    if disables_rescheduling(o.old.metadata.labels):
         raise CannotMove(f"{name} must not be moved: its label {RESCHEDULING} is disabled")
-    if MIRROR_POD in o.old.metadata.annotations:
+    if is_static_pod(owner_kind, o.old.metadata.annotations.get(MIRROR_POD)):
         raise CannotMove(f"{name} is a static pod: its node runs it from a file")
-    if owner is not None and owner.kind in NODE_BOUND_KINDS:
-        raise CannotMove(f"{name} cannot be moved: {NODE_BOUND_KINDS[owner.kind]}")
+    if is_daemon_pod(owner_kind):
+        raise CannotMove(f"{name} cannot be moved: its DaemonSet runs one on every node")
     requested = o.migration.spec.mode
     if owner is None:
         return select_bare_pod_mode(o, requested, name)
@@ -52,8 +54,10 @@ def select_bare_pod_mode(o: Observation, requested: Mode, name: str) -> Mode:
         raise CannotMove(f"{name} has no controller: after {requested} nobody would replace it")
     if not o.allow_bare_pods:
         raise CannotMove(f"{name} has no controller, and allowBarePods of the policy is false")
-    if o.old.spec.restart_policy not in ("", "Always"):
+    if runs_to_completion(o.old.spec.restart_policy):
         raise CannotMove(f"{name} runs to completion: a copy would do its work twice")
+    if forbids_handoff(o.old.metadata.annotations.get(HANDOFF, "")):
+        raise CannotMove(f"{name} cannot be copied: its annotation {HANDOFF} is never")
     if o.has_single_node_volume:
         raise CannotMove(f"{name} has a volume that only one node may attach")
     return Mode.RECREATE
@@ -66,7 +70,7 @@ def handoff_obstacle(o: Observation) -> str:
     if owner is None or owner.kind not in ADOPTING_OWNERS:
         return "its controller does not adopt pods that others create"
     if forbids_handoff(o.old.metadata.annotations.get(HANDOFF, "")):
-        return f"its annotation {HANDOFF} says never"
+        return f"its annotation {HANDOFF} is never"
     if o.has_single_node_volume:
         return "only one node may attach its volume"
     if o.workload is None:

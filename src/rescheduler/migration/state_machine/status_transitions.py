@@ -65,9 +65,9 @@ def new_pod_created(o: Observation) -> UpdateStatus:
 
 
 def handing_over(o: Observation) -> UpdateStatus:
-    """The new pod is Ready, and the old one is retired."""
+    """The new pod is Ready, and the old one is to be deleted."""
     assert o.new is not None
-    message = f"new pod {o.new.metadata.name} is Ready on {o.new.node}; retiring the old one"
+    message = f"new pod {o.new.metadata.name} is Ready on {o.new.node}; deleting the old pod"
     return step_entered(
         o,
         replace(o.migration.status, new_node=o.new.node, message=message),

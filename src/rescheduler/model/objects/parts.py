@@ -59,14 +59,14 @@ class Annotations(Part):
 
     safe_to_evict: str = msgspec.field(default="", name=SAFE_TO_EVICT)
     do_not_disrupt: str = msgspec.field(default="", name=DO_NOT_DISRUPT)
-    mirror: str = msgspec.field(default="", name=MIRROR_POD)
     handoff: str = msgspec.field(default="", name=HANDOFF)
     # Numbers if all is well; but an invalid one must not keep an object from being read.
     move_cost: str = msgspec.field(default="", name=MOVE_COST)
     node_cost: str = msgspec.field(default="", name=NODE_COST)
     cordoned_for_maintenance: str = msgspec.field(default="", name=CORDONED_BY)
     default_storage_class: str = msgspec.field(default="", name=DEFAULT_STORAGE_CLASS)
-    # The storage ones count by being there, whatever they say.
+    # These count by being there, whatever they say.
+    mirror: str | None = msgspec.field(default=None, name=MIRROR_POD)
     selected_node: str | None = msgspec.field(default=None, name=SELECTED_NODE)
     bind_completed: str | None = msgspec.field(default=None, name=BIND_COMPLETED)
     storage_class: str | None = msgspec.field(default=None, name=OLD_STORAGE_CLASS)

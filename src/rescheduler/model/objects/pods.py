@@ -144,6 +144,7 @@ class PodSpec(Part):
     priority_class_name: str = ""
     host_network: bool = False
     host_users: bool | None = None
+    restart_policy: str = ""
 
 
 class ContainerStatus(Part):

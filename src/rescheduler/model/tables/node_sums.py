@@ -47,7 +47,7 @@ class NodeSums:
                 self._wrap(resource, node, amount)
 
     def subtract(self, node: int, amounts: Mapping[str, int]) -> None:
-        """It no longer is."""
+        """A pod that holds so much has left this node, or has ended there."""
         self.add(node, {resource: -amount for resource, amount in amounts.items()})
 
     def _new(self, resource: str) -> Int64s:

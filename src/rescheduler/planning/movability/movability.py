@@ -110,7 +110,7 @@ class Movability:
         wrong = "it is not Ready, so something is wrong already"
         return [
             _TemporaryBlocker(self._rows(self.in_flight), self._being_migrated),
-            _always(pods.deleting, "BeingDeleted", "it is on its way out"),
+            _always(pods.deleting, "BeingDeleted", "it is being deleted"),
             _always(pods.node < 0, "NotScheduled", "it is on no node yet"),
             _always(pods.phase != RUNNING, "NotRunning", "it is not running yet"),
             _always(~pods.ready, "NotReady", wrong),

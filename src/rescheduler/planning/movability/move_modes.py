@@ -38,7 +38,7 @@ class MoveModes:
         """What forbids that two pods of this template run in place of one for a while, or None."""
         pod = self._snapshot.templates[template]
         if forbids_handoff(pod.annotations.handoff):
-            return f"its annotation {HANDOFF} says never"
+            return f"its annotation {HANDOFF} is never"
         if has_single_node_volume(pod.volumes, pod.namespace, self._snapshot.claims.get):
             return "only one node may attach its volume"
         # Looked for only if there are any: each look costs, and most clusters have none.

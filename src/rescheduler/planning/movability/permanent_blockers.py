@@ -3,8 +3,13 @@
 Replicas share all of it, so it is asked of their template.
 """
 
-from rescheduler.labels import RESCHEDULING
+from rescheduler.labels import DO_NOT_DISRUPT, RESCHEDULING, SAFE_TO_EVICT
 from rescheduler.model.pod_templates import PodTemplate
+from rescheduler.model.rules.immovable_pods import (
+    disables_rescheduling,
+    is_daemon_pod,
+    is_static_pod,
+)
 from rescheduler.model.selectors import selects
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.movability.blocker import Blocker
@@ -38,12 +43,12 @@ class PermanentBlockers:
         )
 
     def _blocked_by_kind(self, pod: PodTemplate) -> Blocker | None:
-        if pod.owner is not None and pod.owner.kind == "DaemonSet":
-            return Blocker("DaemonSetPod", f"DaemonSet {pod.owner.name} wants it on its node")
-        if pod.annotations.mirror or (pod.owner is not None and pod.owner.kind == "Node"):
+        if pod.owner is not None and is_daemon_pod(pod.owner.kind):
+            return Blocker("DaemonSetPod", f"DaemonSet {pod.owner.name} runs one pod on each node")
+        if is_static_pod(pod.owner_kind, pod.annotations.mirror):
             return Blocker("StaticPod", "its node runs it from a file")
         if pod.resource_claims:
-            return Blocker("ResourceClaims", "it holds devices through resource claims")
+            return Blocker("ResourceClaims", "it uses devices through resource claims")
         return None
 
     def _blocked_by_policy(self, pod: PodTemplate) -> Blocker | None:
@@ -58,29 +63,33 @@ class PermanentBlockers:
         return None
 
     def _blocked_by_annotation(self, pod: PodTemplate) -> Blocker | None:
-        if pod.labels.get(RESCHEDULING) == "disabled":
-            return Blocker("ReschedulingDisabled", f"its label {RESCHEDULING} says so")
+        if disables_rescheduling(pod.labels):
+            return Blocker("ReschedulingDisabled", f"its label {RESCHEDULING} is disabled")
         if pod.annotations.safe_to_evict == "false":
-            return Blocker("NotSafeToEvict", "its annotation safe-to-evict is false")
+            return Blocker("NotSafeToEvict", f"its annotation {SAFE_TO_EVICT} is false")
         if pod.annotations.do_not_disrupt == "true":
-            return Blocker("DoNotDisrupt", "its annotation karpenter.sh/do-not-disrupt is true")
+            return Blocker("DoNotDisrupt", f"its annotation {DO_NOT_DISRUPT} is true")
         return None
 
     def _blocked_by_owner(self, template: int, pod: PodTemplate) -> Blocker | None:
         if pod.owner is None:
-            return self._blocked_for_being_bare(template)
+            return self._blocked_for_being_bare(template, pod)
         if pod.owner.kind == "Job" and not self._policy.allow_job_pods:
-            return Blocker("JobPod", f"moving it would start the work of {pod.owner.name} anew")
+            return Blocker("JobPod", f"Job {pod.owner.name} would have to restart its work")
         if self._workloads.is_gone(template):
             owner = f"{pod.owner.kind} {pod.owner.name}"
             return Blocker("OwnerGone", f"its owner {owner} is gone, so nothing would replace it")
         return None
 
-    def _blocked_for_being_bare(self, template: int) -> Blocker | None:
+    def _blocked_for_being_bare(self, template: int, pod: PodTemplate) -> Blocker | None:
         if not self._policy.allow_bare_pods:
-            return Blocker("BarePod", "no controller would bring it back")
+            return Blocker("BarePod", "no controller would recreate it")
         # Evicted first, it would be lost if the copy cannot be made.
-        why_no_copy = self._modes.why_no_second_copy(template)
+        why_no_copy = (
+            "it runs to completion, and a copy would do its work twice"
+            if pod.runs_to_completion
+            else self._modes.why_no_second_copy(template)
+        )
         return Blocker("BarePod", f"it cannot be copied: {why_no_copy}") if why_no_copy else None
 
     def _blocked_by_volumes(self, pod: PodTemplate) -> Blocker | None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rescheduler.model.pod_templates import PodTemplate
+from rescheduler.model.rules.immovable_pods import belongs_to_node
 from rescheduler.model.snapshot import Bools, Ints, Snapshot
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.planning.feasibility.node_conflicts import NodeConflicts
@@ -62,7 +62,8 @@ class StrategyContext:
     @cached_property
     def kept_in_use(self) -> Bools:
         """Nodes with pods that stay and do not belong to them: in use, whatever is moved."""
-        belongs = np.array([_belongs_to_node(pod) for pod in self.snapshot.templates], bool)
+        templates = self.snapshot.templates
+        belongs = np.array([belongs_to_node(pod.owner_kind) for pod in templates], bool)
         pods = self.snapshot.pods
         stays = pods.placed & ~self.movability.movable & ~belongs[pods.template]
         counts = np.bincount(pods.node[stays], minlength=len(self.snapshot.nodes))
@@ -103,8 +104,3 @@ class StrategyContext:
             if number == len(masks):
                 masks.append(mask)
         return NodeMasks(np.array(masks, bool).reshape(len(masks), len(nowhere)), mask_of)
-
-
-def _belongs_to_node(template: PodTemplate) -> bool:
-    """Whether such pods are on a node because it is there."""
-    return template.owner is not None and template.owner.kind in ("DaemonSet", "Node")

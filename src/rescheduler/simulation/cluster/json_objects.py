@@ -23,7 +23,7 @@ def key_of(value: Json) -> str:
 
 
 def uid_of(value: Json) -> str:
-    """Its uid."""
+    """The uid, which every stored object has."""
     uid: str = value["metadata"]["uid"]
     return uid
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rescheduler.labels import NOT_READY_TAINT, UNREACHABLE_TAINT
 from rescheduler.simulation.cluster.json_objects import Json
 from rescheduler.simulation.cluster.object_store import ObjectStore
 
@@ -9,12 +10,12 @@ DEFAULT_GRACE_SECONDS = 30
 # Added by the admission plugin DefaultTolerationSeconds.
 DEFAULT_TOLERATIONS = [
     {
-        "key": f"node.kubernetes.io/{name}",
+        "key": taint,
         "operator": "Exists",
         "effect": "NoExecute",
         "tolerationSeconds": 300,
     }
-    for name in ("not-ready", "unreachable")
+    for taint in (NOT_READY_TAINT, UNREACHABLE_TAINT)
 ]
 POD_DEFAULTS: Json = {
     "restartPolicy": "Always",

@@ -17,7 +17,11 @@ from rescheduler.labels import (
     JOB_COMPLETION_INDEX,
     JOB_CONTROLLER_UID,
     JOB_NAME,
+    OLD_JOB_CONTROLLER_UID,
+    OLD_JOB_NAME,
+    POD_TEMPLATE_GENERATION,
     POD_TEMPLATE_HASH,
+    REVISION_HASH,
     STATEFUL_SET_POD_INDEX,
     STATEFUL_SET_POD_NAME,
 )
@@ -47,13 +51,13 @@ API_VERSIONS = {
 LABELS_BY_CONTROLLERS = (
     STATEFUL_SET_POD_NAME,
     STATEFUL_SET_POD_INDEX,
-    "controller-revision-hash",
-    "pod-template-generation",
+    REVISION_HASH,
+    POD_TEMPLATE_GENERATION,
     JOB_CONTROLLER_UID,
     JOB_NAME,
     JOB_COMPLETION_INDEX,
-    "controller-uid",
-    "job-name",
+    OLD_JOB_CONTROLLER_UID,
+    OLD_JOB_NAME,
 )
 PARTS = ("spec", "status")
 KINDS_WITHOUT_PARTS = ("Namespace", "PriorityClass", "StorageClass", "CSINode", "CSIDriver")

@@ -6,11 +6,20 @@ A rollout replaces one pod at a time.
 
 import msgspec
 
+from rescheduler.labels import (
+    DISK_PRESSURE_TAINT,
+    MEMORY_PRESSURE_TAINT,
+    NOT_READY_TAINT,
+    PID_PRESSURE_TAINT,
+    REVISION_HASH,
+    UNREACHABLE_TAINT,
+    UNSCHEDULABLE_TAINT,
+)
 from rescheduler.model.objects import Node, PodSpec
 from rescheduler.planning.feasibility.label_columns import NodeLabels
 from rescheduler.planning.feasibility.plugins.taint_toleration import hard_taints, untolerated_taint
 from rescheduler.simulation.cluster.controllers.base import Controller, ControllerContext
-from rescheduler.simulation.cluster.controllers.revisions import REVISION, Revisions
+from rescheduler.simulation.cluster.controllers.revisions import Revisions
 from rescheduler.simulation.cluster.json_objects import (
     Json,
     controller_of,
@@ -31,14 +40,14 @@ PODS = BY_NAME["Pod"]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 # Tolerations that the controller adds to every pod.
 ADDED_TOLERATIONS = [
-    {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect}
-    for name, effect in (
-        ("not-ready", "NoExecute"),
-        ("unreachable", "NoExecute"),
-        ("disk-pressure", "NoSchedule"),
-        ("memory-pressure", "NoSchedule"),
-        ("pid-pressure", "NoSchedule"),
-        ("unschedulable", "NoSchedule"),
+    {"key": taint, "operator": "Exists", "effect": effect}
+    for taint, effect in (
+        (NOT_READY_TAINT, "NoExecute"),
+        (UNREACHABLE_TAINT, "NoExecute"),
+        (DISK_PRESSURE_TAINT, "NoSchedule"),
+        (MEMORY_PRESSURE_TAINT, "NoSchedule"),
+        (PID_PRESSURE_TAINT, "NoSchedule"),
+        (UNSCHEDULABLE_TAINT, "NoSchedule"),
     )
 ]
 
@@ -120,7 +129,7 @@ class DaemonSetController(Controller):
     def _create_pod(self, owner: Json, node: str) -> None:
         template = owner["spec"]["template"]
         labels = {**(template.get("metadata", {}).get("labels") or {})}
-        labels[REVISION] = self._revisions.hash_for(owner)
+        labels[REVISION_HASH] = self._revisions.hash_for(owner)
         metadata = {
             **{key: value for key, value in template.get("metadata", {}).items() if value},
             "generateName": f"{owner['metadata']['name']}-",
@@ -140,7 +149,7 @@ class DaemonSetController(Controller):
             return
         current = self._revisions.hash_for(owner)
         pods = self.indexes.pods_owned_by(uid_of(owner))
-        old = [pod for pod in pods if labels_of(pod).get(REVISION, current) != current]
+        old = [pod for pod in pods if labels_of(pod).get(REVISION_HASH, current) != current]
         if old and all(is_ready(pod) and not is_deleting(pod) for pod in pods):
             self.registry.delete(PODS, key_of(old[0]))
 

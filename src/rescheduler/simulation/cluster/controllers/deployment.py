@@ -45,7 +45,7 @@ class OwnedReplicaSets:
 
     @property
     def all(self) -> list[Json]:
-        """All of them."""
+        """The old ones first: the new one, if it exists, is the last."""
         return [*self.old, self.new] if self.new is not None else self.old
 
 

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from rescheduler.labels import JOB_CONTROLLER_UID, JOB_NAME
+from rescheduler.labels import JOB_CONTROLLER_UID, JOB_NAME, OLD_JOB_NAME
 from rescheduler.simulation.cluster.controllers.base import Controller
 from rescheduler.simulation.cluster.json_objects import (
     Json,
@@ -64,7 +64,7 @@ class JobController(Controller):
         template = job["spec"]["template"]
         own = template.get("metadata") or {}
         name = job["metadata"]["name"]
-        labels = {JOB_CONTROLLER_UID: uid_of(job), JOB_NAME: name, "job-name": name}
+        labels = {JOB_CONTROLLER_UID: uid_of(job), JOB_NAME: name, OLD_JOB_NAME: name}
         metadata = {
             **{key: value for key, value in own.items() if value},
             "generateName": f"{name}-",

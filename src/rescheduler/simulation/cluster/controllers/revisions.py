@@ -5,11 +5,11 @@ from collections import Counter
 
 import msgspec
 
+from rescheduler.labels import REVISION_HASH
 from rescheduler.migration.new_pod import NAME_CHARACTERS
 from rescheduler.simulation.cluster.controllers.base import ControllerContext
 from rescheduler.simulation.cluster.json_objects import Json, labels_of, uid_of
 
-REVISION = "controller-revision-hash"
 HASH_LENGTH = 10
 
 
@@ -44,7 +44,7 @@ class Revisions:
 
     def _hash_on_pods(self, owner: Json) -> str:
         pods = self._context.indexes.pods_owned_by(uid_of(owner))
-        hashes = Counter(labels_of(pod).get(REVISION, "") for pod in pods)
+        hashes = Counter(labels_of(pod).get(REVISION_HASH, "") for pod in pods)
         return hashes.most_common(1)[0][0] if hashes else ""
 
     def _new_hash(self, owner: Json, template: Json) -> str:

@@ -6,13 +6,13 @@ partition that is created again gets the new template, where the real controller
 
 from dataclasses import dataclass, field
 
-from rescheduler.labels import STATEFUL_SET_POD_INDEX, STATEFUL_SET_POD_NAME
+from rescheduler.labels import REVISION_HASH, STATEFUL_SET_POD_INDEX, STATEFUL_SET_POD_NAME
 from rescheduler.simulation.cluster.controllers.base import (
     Controller,
     ControllerContext,
     replicas_of,
 )
-from rescheduler.simulation.cluster.controllers.revisions import REVISION, Revisions
+from rescheduler.simulation.cluster.controllers.revisions import Revisions
 from rescheduler.simulation.cluster.json_objects import (
     Json,
     is_active,
@@ -110,7 +110,7 @@ class StatefulSetController(Controller):
             pod = members.desired[number]
             if number < partition or pod is None:
                 return
-            if labels_of(pod).get(REVISION, "") not in (self._revisions.hash_for(owner), ""):
+            if labels_of(pod).get(REVISION_HASH, "") not in (self._revisions.hash_for(owner), ""):
                 if not is_deleting(pod):
                     self.registry.delete(PODS, key_of(pod))
                 return
@@ -139,7 +139,7 @@ class StatefulSetController(Controller):
             "name": pod,
             "labels": {
                 **(template.get("metadata", {}).get("labels") or {}),
-                REVISION: self._revisions.hash_for(owner),
+                REVISION_HASH: self._revisions.hash_for(owner),
                 STATEFUL_SET_POD_NAME: pod,
                 STATEFUL_SET_POD_INDEX: str(number),
             },
@@ -179,7 +179,7 @@ class StatefulSetController(Controller):
             "replicas": len(pods),
             "readyReplicas": ready,
             "availableReplicas": ready,
-            "updatedReplicas": sum(labels_of(pod).get(REVISION) == current for pod in pods),
+            "updatedReplicas": sum(labels_of(pod).get(REVISION_HASH) == current for pod in pods),
             "updateRevision": current,
         }
         self.registry.set_status("StatefulSet", key_of(owner), status)

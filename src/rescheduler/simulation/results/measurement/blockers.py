@@ -11,14 +11,14 @@ MAX_REASONS = 5
 NUMBERS = re.compile(r"\d+(?:[.,]\d+)*")
 
 MEANINGS = {
-    "BarePod": "no controller would bring the pod back",
+    "BarePod": "no controller would recreate the pod",
     "BeingDeleted": "it was being deleted already",
     "BeingMigrated": "it was being moved already",
     "Budget": "its disruption budget allows no eviction, and it cannot be handed over",
     "DoNotDisrupt": "its annotation asks not to be disrupted",
     "ExcludedBySelector": "the policy excludes pods with its labels",
     "ExcludedNamespace": "the policy excludes its namespace",
-    "JobPod": "it belongs to a Job, whose work would start anew",
+    "JobPod": "it belongs to a Job, which would have to restart its work",
     "LocalStorage": "it keeps data on its node, which would be lost",
     "MoveLimit": "the round had as many moves as the policy allows",
     "NamespaceLimit": "the policy lets only so many pods of a namespace move at once",
@@ -33,7 +33,7 @@ MEANINGS = {
     "OwnerGone": "its owner is gone, so nothing would replace it",
     "RecentlyMoved": "an earlier move of it had failed or come back",
     "ReschedulingDisabled": "its label disables rescheduling",
-    "ResourceClaims": "it holds devices that are not judged",
+    "ResourceClaims": "it uses devices through resource claims, which are not supported",
     "SeveralBudgets": "several budgets cover it, and the API evicts no such pod",
     "SingleReplica": "it is the only one of its workload and cannot be handed over",
     "SystemPod": "it is part of the system",

@@ -8,6 +8,7 @@ from rescheduler.labels import MIGRATION_ID, MIGRATION_STATUS, TEMPLATE_HASHES
 from rescheduler.migration.migration_labels import IN_PROGRESS
 from rescheduler.model.objects import PodSpec
 from rescheduler.model.resources import CPU, MEMORY, in_units, pod_amounts
+from rescheduler.model.rules.immovable_pods import belongs_to_node
 from rescheduler.simulation.cluster.json_objects import (
     Json,
     controller_of,
@@ -62,7 +63,7 @@ def pod_facts(pod: Json, workload: str, cache: RequestsCache) -> PodFacts:
         node=node,
         cpu_millis=cpu,
         memory_bytes=memory,
-        belongs_to_node=owner is not None and owner["kind"] in ("DaemonSet", "Node"),
+        belongs_to_node=owner is not None and belongs_to_node(owner["kind"]),
         occupies_node=bool(node) and not finished,
         is_pending=not node and active,
         is_active=active,
