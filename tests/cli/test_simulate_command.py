@@ -136,7 +136,7 @@ def test_output_without_a_terminal_is_plain_and_short(command: Command, quick: P
     result = command("simulate", "-p", quick, "--for", "5m")
     assert result.code == 0
     assert "\x1b" not in result.out + result.err
-    assert "Moments below the desired count" in result.out
+    assert "Shortages: Ready pods fewer than desired" in result.out
     assert 2 <= len(result.err.splitlines()) <= 12
 
 
