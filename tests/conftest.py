@@ -74,12 +74,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def interleaved(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Tests that compute, spread evenly among those that wait for a cluster.
+    """Tests that compute, spread evenly among those that wait for a cluster; the slow ones first.
 
-    Workers take a file at a time, in the order of their first tests.
+    Workers take a file at a time, in the order of their first tests. A slow file that came last
+    would keep one worker busy while the others have nothing left to do.
     """
     waiting = [item for item in items if item.get_closest_marker("cluster")]
     computing = [item for item in items if not item.get_closest_marker("cluster")]
+    computing.sort(key=lambda item: item.get_closest_marker("slow") is None)
     places = {
         item: number / len(kind)
         for kind in (waiting, computing)
