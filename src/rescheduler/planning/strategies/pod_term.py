@@ -1,5 +1,6 @@
 """Terms of the objective that depend on which pod is where, not only on how much nodes hold."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -9,7 +10,7 @@ from rescheduler.model.snapshot import Floats, Ints, Snapshot
 from rescheduler.planning.strategies.urgency import Urgency
 
 
-class PodTerm:
+class PodTerm(ABC):
     """What a strategy wants of single pods, kept up to date as the search moves them.
 
     Pods of one template are interchangeable, so all questions are about templates. Whoever moves
@@ -21,9 +22,9 @@ class PodTerm:
     strategy = ""
     """The name of the strategy that wants it; set by the planner."""
 
+    @abstractmethod
     def total(self) -> float:
         """What it costs that all pods are where they are at the start."""
-        raise NotImplementedError
 
     def is_active(self) -> bool:
         """Whether there is anything to gain at the start. If not, the term is left out."""
@@ -34,9 +35,9 @@ class PodTerm:
         pods = zip(templates.tolist(), nodes.tolist(), strict=True)
         return np.array([self.gain_of_leaving(template, node) for template, node in pods])
 
+    @abstractmethod
     def gain_of_leaving(self, template: int, node: int) -> float:
         """What is gained if such a pod leaves the node; negative if it is missed there."""
-        raise NotImplementedError
 
     def arrival_costs(self, template: int, source: int) -> Floats | None:
         """What it costs, on each node, if such a pod comes there from the source.
@@ -49,9 +50,9 @@ class PodTerm:
         """A pod has moved. Returns nodes whose pods now gain more or less by leaving."""
         return set()
 
+    @abstractmethod
     def reason(self, template: int, node: int) -> str:
         """Why such a pod should leave the node, if it gains by leaving."""
-        raise NotImplementedError
 
     def change(self, moves: Iterable[tuple[int, int, int]]) -> float:
         """By how much these moves of a template from a node to another raise the cost.
@@ -77,9 +78,9 @@ class NodePreferenceTerm(PodTerm):
         self.snapshot = snapshot
         self._costs: dict[int, Floats | None] = {}
 
+    @abstractmethod
     def node_costs(self, template: int) -> Floats | None:
         """What it costs, on each node, that such a pod is there; None if nothing anywhere."""
-        raise NotImplementedError
 
     def _known_costs(self, template: int) -> Floats | None:
         if template not in self._costs:

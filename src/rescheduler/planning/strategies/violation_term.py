@@ -6,6 +6,8 @@ search as it goes. Violations of rules that reach beyond the node, such as requi
 a zone, may be resolved by any pod that moves, so pods suspected of one are checked again.
 """
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
@@ -13,7 +15,7 @@ from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.planning.feasibility.node_conflicts import NodeConflicts
 
 
-class ViolationTerm:
+class ViolationTerm(ABC):
     """What it costs that pods break rules. It has no state: whoever asks says how things are."""
 
     strategy = ""
@@ -21,9 +23,9 @@ class ViolationTerm:
     suspect_gain = 0.0
     """What is gained if a suspected pod leaves its node and did break a rule."""
 
+    @abstractmethod
     def total(self) -> float:
         """What all violations at the start cost."""
-        raise NotImplementedError
 
     def is_active(self) -> bool:
         """Whether any pod breaks a rule at the start."""
@@ -51,6 +53,6 @@ class ViolationTerm:
         """What the violations of suspects cost, with the pods where the checker has them."""
         return 0.0
 
+    @abstractmethod
     def reason(self, node: str) -> str:
         """Why a pod that breaks a rule should leave the node of this name."""
-        raise NotImplementedError
