@@ -1,8 +1,8 @@
-"""Build the test cluster's binary once, and keep it in the user's cache.
+"""Build the test cluster's binaries once, and keep them in the user's cache.
 
-Its key in the cache is a hash of everything it depends on. A change of its sources or of the Go
-version builds a new binary, and going back finds the old one. The first build takes minutes, and
-shows its progress.
+The key of a binary in the cache is a hash of everything it depends on. A change of its sources or
+of the Go version builds a new one, and going back finds the old one. The first build takes minutes,
+and shows its progress.
 """
 
 import hashlib
@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 
 from testcluster.cache import cache_directory, locked, report
@@ -26,50 +27,86 @@ STAGES_NAME = "stages.yaml"
 LINE_INTERVAL_SECONDS = 20.0
 
 
+@dataclass(frozen=True)
+class Program:
+    """One of the test cluster's Go programs: the folder of its module, and how it is built."""
+
+    name: str
+    title: str
+    sources: Path
+    flags: tuple[str, ...] = ()
+
+
+def node_program() -> Program:
+    """Kubelet and kube-proxy, for real nodes."""
+    return Program("node", "kubelet and kube-proxy", SOURCES / "node")
+
+
+def traffic_program() -> Program:
+    """The web server in the images of real nodes, and the load generator.
+
+    These tags keep it from using the C library, which an image does not have.
+    """
+    return Program("traffic", "the web server", SOURCES / "traffic", ("-tags", "netgo,osusergo"))
+
+
 def ensure_binary() -> Path:
-    """The binary; built now if it is not in the cache yet.
+    """The control plane's binary; built now if it is not in the cache yet."""
+    return ensure_program(Program(BINARY_NAME, "the test cluster", SOURCES))
+
+
+def ensure_program(program: Program) -> Path:
+    """The program's binary; built now if it is not in the cache yet.
 
     If two processes need it at the same time, the second waits for the first to build it.
     """
     toolchain = find_toolchain()
-    binary = cache_directory() / build_key(toolchain) / BINARY_NAME
+    key = build_key(toolchain, program.sources, program.flags)
+    binary = cache_directory() / key / program.name
     if not binary.exists():
         with locked(cache_directory() / "build.lock"):
             # The process that held the lock before may have built it.
             if not binary.exists():
-                build(toolchain, binary)
+                build(toolchain, program, binary)
     return binary
 
 
-def build_key(toolchain: Toolchain) -> str:
-    """A name that changes with anything the binary depends on."""
+def build_key(
+    toolchain: Toolchain, sources: Path | None = None, flags: tuple[str, ...] = ()
+) -> str:
+    """A name that changes with anything the binary depends on; by default the control plane's."""
     digest = hashlib.sha256()
-    for part in (toolchain.version, toolchain.platform, *BUILD_FLAGS):
+    for part in (toolchain.version, toolchain.platform, *BUILD_FLAGS, *flags):
         digest.update(part.encode() + b"\0")
-    for source in sorted([*SOURCES.glob("go.*"), *SOURCES.glob("*.go")]):
+    folder = sources or SOURCES
+    for source in sorted([*folder.glob("go.*"), *folder.glob("*.go")]):
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
-def build(toolchain: Toolchain, binary: Path) -> None:
+def build(toolchain: Toolchain, program: Program, binary: Path) -> None:
     """Build to a temporary name first, so that an interrupted build is never used."""
-    report(f"Building the test cluster with {toolchain.version}; the first time takes minutes.")
+    report(f"Building {program.title} with {toolchain.version}; the first time takes minutes.")
     started = time.monotonic()
     binary.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=binary.parent) as scratch:
-        unfinished = Path(scratch) / BINARY_NAME
-        run_go_build(toolchain, unfinished)
-        write_stages(unfinished, binary.with_name(STAGES_NAME))
+        unfinished = Path(scratch) / program.name
+        run_go_build(toolchain, program, unfinished)
+        if program.name == BINARY_NAME:
+            write_stages(unfinished, binary.with_name(STAGES_NAME))
         unfinished.rename(binary)
     report(f"Built {binary} in {time.monotonic() - started:.0f} s.")
 
 
-def run_go_build(toolchain: Toolchain, output: Path) -> None:
+def run_go_build(toolchain: Toolchain, program: Program, output: Path) -> None:
     """Run `go build`, reporting each package that it names while it compiles."""
-    progress = Progress(total=count_packages(toolchain))
+    progress = Progress(total=count_packages(toolchain, program.sources))
     last_lines: deque[str] = deque(maxlen=25)
-    command = [str(toolchain.go), "build", "-v", *BUILD_FLAGS, "-o", str(output), "."]
-    with subprocess.Popen(command, cwd=SOURCES, stderr=subprocess.PIPE, text=True) as process:
+    options = [*BUILD_FLAGS, *program.flags]
+    command = [str(toolchain.go), "build", "-v", *options, "-o", str(output), "."]
+    with subprocess.Popen(
+        command, cwd=program.sources, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stderr is not None
         for line in process.stderr:
             last_lines.append(line.rstrip())
@@ -77,7 +114,9 @@ def run_go_build(toolchain: Toolchain, output: Path) -> None:
     progress.finish()
     if process.returncode != 0:
         output_end = "\n".join(last_lines)
-        raise BuildError(f"go build failed in {SOURCES}; the end of its output:\n{output_end}")
+        raise BuildError(
+            f"go build failed in {program.sources}; the end of its output:\n{output_end}"
+        )
 
 
 def write_stages(binary: Path, stages: Path) -> None:
@@ -87,18 +126,18 @@ def write_stages(binary: Path, stages: Path) -> None:
     )
 
 
-def count_packages(toolchain: Toolchain) -> int:
+def count_packages(toolchain: Toolchain, sources: Path) -> int:
     """The number of packages in the binary; also downloads missing modules."""
     report("Counting its packages (and downloading missing sources) ...")
     listed = subprocess.run(
         [toolchain.go, "list", "-deps", "."],
-        cwd=SOURCES,
+        cwd=sources,
         capture_output=True,
         text=True,
         check=False,
     )
     if listed.returncode != 0:
-        raise BuildError(f"go list failed in {SOURCES}:\n{listed.stderr[-3000:].strip()}")
+        raise BuildError(f"go list failed in {sources}:\n{listed.stderr[-3000:].strip()}")
     return len(listed.stdout.splitlines())
 
 

@@ -343,3 +343,28 @@ def budget(
     if allowed is not None:
         built["status"] = {"disruptionsAllowed": allowed, "observedGeneration": 1}
     return built
+
+
+def service(
+    key: str,
+    ports: Mapping[int, int] | None = None,
+    selector: Labels | None = None,
+    headless: bool = False,
+) -> JsonObject:
+    """A Service; `ports` maps its ports to those of the pods, by default 80 to 8080."""
+    own_namespace, name = split_name(key)
+    spec: JsonObject = {
+        "selector": dict(selector or {"app": name}),
+        "ports": [
+            {"name": f"port-{port}", "port": port, "targetPort": target}
+            for port, target in (ports or {80: 8080}).items()
+        ],
+    }
+    if headless:
+        spec["clusterIP"] = "None"
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": own_namespace, "uid": uid_of("Service", key)},
+        "spec": spec,
+    }

@@ -25,13 +25,14 @@ class Certificates:
     token_key_file: Path
 
 
-def write_certificates(directory: Path) -> Certificates:
+def write_certificates(directory: Path, *addresses: str) -> Certificates:
     """Create a CA and a server certificate for this machine, signed by the CA.
 
-    The key that signs service account tokens belongs to a certificate that nobody uses.
+    `addresses` are more names for the server. The key that signs service account tokens belongs to
+    a certificate that nobody uses.
     """
     authority = trustme.CA()
-    server = authority.issue_cert(*SERVER_NAMES)
+    server = authority.issue_cert(*SERVER_NAMES, *addresses)
     token_signer = authority.issue_cert(common_name="service-account")
     return Certificates(
         ca_file=written(directory / "ca.crt", authority.cert_pem),

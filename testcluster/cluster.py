@@ -8,10 +8,8 @@ import atexit
 import json
 import os
 import secrets
-import shutil
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,9 +18,9 @@ from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
-from testcluster import components
+from testcluster import components, directories
 from testcluster.build import STAGES_NAME, ensure_binary
 from testcluster.cache import report
 from testcluster.certificates import write_certificates
@@ -30,13 +28,21 @@ from testcluster.client import ApiError, Client, JsonObject
 from testcluster.components import Layout, Ports
 from testcluster.ports import pick_ports
 from testcluster.processes import Component
+from testcluster.realnodes.addresses import FABRIC_ADDRESS, MAX_NODES
+from testcluster.realnodes.configuration import MONITOR_GRACE_SECONDS
+from testcluster.realnodes.inotify import SHORTAGE_MESSAGE
+from testcluster.realnodes.nodes import NodeError, RealNodes
 
 START_TIMEOUT_SECONDS = 180.0
+MANAGER = "kube-controller-manager"
 START_ATTEMPTS = 3
 # A server that waits for another server may accept a request and not answer it.
 HEALTH_TIMEOUT_SECONDS = 1.0
 # The API server takes long to stop while watches are open.
 APISERVER_GRACE_SECONDS = 2.0
+# On a busy machine a lease may be renewed late, and some tests create nodes without one: only its
+# conditions decide whether a node is Ready.
+FAKE_NODE_GRACE_SECONDS = 24 * 3600
 
 
 class ClusterError(Exception):
@@ -47,21 +53,43 @@ class PortTakenError(ClusterError):
     """Another process bound a port after it was picked here."""
 
 
+class InstancesTakenError(ClusterError):
+    """Another cluster took inotify instances that a kubelet needed."""
+
+
 class TestCluster:
     """One cluster: its address, its users, and its processes."""
 
     __test__ = False  # pytest would collect a class of this name
 
-    def __init__(self, controllers: bool = True, scheduler: bool = True, kwok: bool = True) -> None:
+    def __init__(
+        self,
+        controllers: bool = True,
+        scheduler: bool = True,
+        kwok: bool = True,
+        audit: bool = False,
+        real_nodes: int = 0,
+    ) -> None:
+        if not 0 <= real_nodes <= MAX_NODES:
+            raise ClusterError(f"{real_nodes} real nodes: expected 0 to {MAX_NODES}")
         self.controllers = controllers
         self.scheduler = scheduler
         self.kwok = kwok
+        self.audit = audit
+        """Whether the API server writes an audit log."""
+        self.real_node_count = real_nodes
+        """How many real nodes it has, besides the fake ones that tests create.
+
+        With any, nodes whose kubelet does not report become NotReady within seconds.
+        """
         self.binary = ensure_binary()
         self.admin_token = secrets.token_hex(16)
         self.powerless_token = secrets.token_hex(16)
         self.components: dict[str, Component] = {}
         self._layout: Layout | None = None
+        self._lock: BinaryIO | None = None
         self._scheduler_ports: dict[str, int] = {}
+        self._nodes: RealNodes | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -76,11 +104,15 @@ class TestCluster:
         self.stop(keep_logs=isinstance(error, Exception))
 
     def start(self) -> None:
-        """Start everything and wait until all of it is healthy."""
+        """Start everything and wait until all of it is healthy.
+
+        What clusters left whose owners were killed is removed first.
+        """
+        directories.remove_leftovers()
         for attempt in range(1, START_ATTEMPTS + 1):
             try:
                 self._start_once()
-            except PortTakenError:
+            except (PortTakenError, InstancesTakenError):
                 self.stop()
                 if attempt == START_ATTEMPTS:
                     raise
@@ -91,18 +123,26 @@ class TestCluster:
                 return
 
     def stop(self, keep_logs: bool = False) -> None:
-        """End all processes and remove all files; reports where the logs are if they are kept."""
+        """End all processes and remove all files; reports where the logs are if they are kept.
+
+        If it is interrupted, it can be called again, and is called when Python ends.
+        """
         if self._layout is None:
             return
         # No data is worth an orderly shutdown.
         for component in self.components.values():
             component.stop()
         self.components = {}
+        # Only now: with its nodes goes the directory to which all of them wrote.
+        if self._nodes is not None:
+            self._nodes.stop(keep_logs)
+            self._nodes = None
         if keep_logs:
-            keep_only(self._layout.logs)
+            directories.keep_logs(self._layout.directory)
             report(f"The logs of the test cluster were kept in {self._layout.logs}")
         else:
-            shutil.rmtree(self._layout.directory, ignore_errors=True)
+            directories.remove(self._layout.directory)
+        self._release_directory()
         atexit.unregister(self.stop)
         self._layout = None
 
@@ -122,7 +162,7 @@ class TestCluster:
 
         To its controllers, objects created meanwhile look as if they had always existed.
         """
-        manager = self.components.get("kube-controller-manager")
+        manager = self.components.get(MANAGER)
         if manager is None:
             yield
             return
@@ -187,6 +227,13 @@ class TestCluster:
         return self._layout
 
     @property
+    def nodes(self) -> RealNodes:
+        """Its real nodes; raises if it has none."""
+        if self._nodes is None:
+            raise ClusterError("the test cluster has no real nodes")
+        return self._nodes
+
+    @property
     def server(self) -> str:
         """The API server's URL."""
         return f"https://127.0.0.1:{self.layout.ports.apiserver}"
@@ -216,6 +263,12 @@ class TestCluster:
         """The directory with a log for each component."""
         return self.layout.logs
 
+    def audited(self, user_agent: str) -> list[JsonObject]:
+        """The requests of clients whose user agent begins like this, from the audit log."""
+        lines = self.layout.audit_log.read_text().splitlines()
+        events = [json.loads(line) for line in lines]
+        return [event for event in events if event.get("userAgent", "").startswith(user_agent)]
+
     @property
     def client(self) -> Client:
         """A small HTTP client, as the administrator."""
@@ -224,21 +277,66 @@ class TestCluster:
     @property
     def pids(self) -> list[int]:
         """The ids of all its processes."""
-        return [component.pid for component in self.components.values() if component.pid]
+        components = [component.pid for component in self.components.values() if component.pid]
+        return components + (self._nodes.pids if self._nodes else [])
 
     def _start_once(self) -> None:
-        self._layout = prepare_directory(self)
-        write_kubeconfigs(self)
+        created, self._lock = directories.create()
+        self._layout = prepare_files(self, created)
         atexit.register(self.stop)
+        write_kubeconfigs(self)
         self.components = build_components(self)
-        for component in self.components.values():
-            component.start()
+        for name, component in self.components.items():
+            if name != MANAGER:
+                component.start()
+        if self.controllers:
+            # It gives up after ten seconds without an API server, which is short on a busy machine.
+            self._wait_until_ready("kube-apiserver")
+            self.components[MANAGER].start()
         self._wait_until_ready()
+        if self.real_node_count:
+            self._nodes = RealNodes(self.layout, self.real_node_count, self.admin_token)
+            self._start_nodes(self._nodes)
 
-    def _wait_until_ready(self) -> None:
-        """Wait until all components are healthy; give up as soon as one of them has ended."""
+    def _release_directory(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _start_nodes(self, nodes: RealNodes) -> None:
+        """Start the real nodes and wait until all of them accept pods."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
-        waiting = self._health_checks()
+        try:
+            nodes.start()
+            while waiting := [name for name in nodes.names if not self._accepts_pods(name)]:
+                nodes.raise_if_one_ended()
+                if time.monotonic() > deadline:
+                    logs = "\n".join(nodes.log_tail(name) for name in waiting)
+                    raise NodeError(f"not Ready in time: {', '.join(waiting)}\n{logs}")
+                time.sleep(0.1)
+        except NodeError as error:
+            is_taken = SHORTAGE_MESSAGE in str(error)
+            kind = InstancesTakenError if is_taken else ClusterError
+            raise kind(str(error)) from error
+
+    def _accepts_pods(self, name: str) -> bool:
+        """Whether a node is Ready, and the taint that every new node has is gone."""
+        client = self.client
+        try:
+            node = client.get(f"/api/v1/nodes/{name}")
+        except ApiError:
+            # Its kubelet has not registered it yet.
+            return False
+        finally:
+            client.close()
+        conditions = {found["type"]: found["status"] for found in node["status"]["conditions"]}
+        return conditions.get("Ready") == "True" and not node["spec"].get("taints")
+
+    def _wait_until_ready(self, *names: str) -> None:
+        """Wait until components are healthy, by default all; give up as soon as one has ended."""
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        checks = self._health_checks()
+        waiting = {name: checks[name] for name in names or checks}
         while waiting:
             self._raise_if_one_ended()
             waiting = {name: check for name, check in waiting.items() if not check()}
@@ -262,7 +360,7 @@ class TestCluster:
             # It is healthy before its controllers run; without this account no pod can be created.
             account = "/api/v1/namespaces/default/serviceaccounts/default"
             manager = f"{local}:{ports.controller_manager}"
-            checks["kube-controller-manager"] = lambda: (
+            checks[MANAGER] = lambda: (
                 self._answers(manager, "/healthz") and self._answers(self.server, account)
             )
         if self.kwok:
@@ -281,19 +379,21 @@ class TestCluster:
 
     def _raise_if_one_ended(self) -> None:
         for component in self.components.values():
-            if component.is_running():
+            if not component.has_ended():
                 continue
             log = component.log_tail()
             kind = PortTakenError if "address already in use" in log else ClusterError
             raise kind(f"{component.name} ended by itself; the end of its log:\n{log}")
 
 
-def prepare_directory(cluster: TestCluster) -> Layout:
-    """Write the files that the components read to a new temporary directory."""
-    directory = Path(tempfile.mkdtemp(prefix="testcluster-"))
+def prepare_files(cluster: TestCluster, directory: Path) -> Layout:
+    """Write the files that the components read."""
     ports = Ports(*pick_ports(len(fields(Ports))))
-    layout = Layout(directory, ports, write_certificates(directory))
+    addresses = [FABRIC_ADDRESS] if cluster.real_node_count else []
+    layout = Layout(directory, ports, write_certificates(directory, *addresses))
     layout.logs.mkdir()
+    layout.audit_policy_file.write_text(json.dumps(components.AUDIT_POLICY))
+    layout.egress_file.write_text(json.dumps(components.egress_configuration(layout)))
     tokens = components.token_lines(cluster.admin_token, cluster.powerless_token)
     layout.token_file.write_text(tokens)
     return layout
@@ -316,8 +416,14 @@ def build_components(cluster: TestCluster) -> dict[str, Component]:
         "etcd": components.etcd(layout),
         "kube-apiserver": components.apiserver(layout, cluster.controllers),
     }
+    if cluster.audit:
+        commands["kube-apiserver"] += components.audit(layout)
+    if cluster.real_node_count:
+        commands["kube-apiserver"] += components.egress(layout)
     if cluster.controllers:
-        commands["kube-controller-manager"] = components.controller_manager(layout)
+        is_real = cluster.real_node_count > 0
+        grace = MONITOR_GRACE_SECONDS if is_real else FAKE_NODE_GRACE_SECONDS
+        commands[MANAGER] = components.controller_manager(layout, grace)
     if cluster.scheduler:
         commands["kube-scheduler"] = components.scheduler(layout)
     if cluster.kwok:
@@ -334,14 +440,3 @@ def is_listening(port: int) -> bool:
     """Whether something accepts connections on the port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def keep_only(kept: Path) -> None:
-    """Remove everything except `kept` from its directory."""
-    for path in kept.parent.iterdir():
-        if path == kept:
-            continue
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from testcluster.certificates import Certificates
 from testcluster.client import JsonObject
+from testcluster.directories import LOGS
 
 ADMIN_USER, POWERLESS_USER = "admin", "powerless"
 # kwok simulates the nodes that have this annotation, and leaves the others alone.
@@ -38,12 +39,32 @@ class Layout:
     @property
     def logs(self) -> Path:
         """A log for each component."""
-        return self.directory / "logs"
+        return self.directory / LOGS
 
     @property
     def kubeconfig(self) -> Path:
         """For the administrator, who may do everything."""
         return self.directory / "kubeconfig"
+
+    @property
+    def audit_policy_file(self) -> Path:
+        """Which requests the API server writes to its audit log."""
+        return self.directory / "audit-policy.json"
+
+    @property
+    def audit_log(self) -> Path:
+        """A line of JSON per request, if the cluster was asked to write them."""
+        return self.logs / "audit.log"
+
+    @property
+    def egress_file(self) -> Path:
+        """How the API server reaches real nodes."""
+        return self.directory / "egress.json"
+
+    @property
+    def nodes_socket(self) -> Path:
+        """A proxy into the network of real nodes."""
+        return self.directory / "nodes.sock"
 
     @property
     def token_file(self) -> Path:
@@ -103,7 +124,43 @@ def apiserver(layout: Layout, controllers: bool) -> list[str]:
     return arguments
 
 
-def controller_manager(layout: Layout) -> list[str]:
+def audit(layout: Layout) -> list[str]:
+    """Options of the API server, so that it logs who asked for which path before it answers."""
+    return [
+        f"--audit-policy-file={layout.audit_policy_file}",
+        f"--audit-log-path={layout.audit_log}",
+        "--audit-log-mode=blocking",
+    ]
+
+
+def egress(layout: Layout) -> list[str]:
+    """Options of the API server, so that it reaches real nodes: for `kubectl logs` and `exec`."""
+    return [
+        f"--egress-selector-config-file={layout.egress_file}",
+        "--kubelet-preferred-address-types=InternalIP",
+    ]
+
+
+def egress_configuration(layout: Layout) -> JsonObject:
+    """Connections to nodes go through a proxy; those to webhooks that have a URL do not."""
+    transport = {"uds": {"udsName": str(layout.nodes_socket)}}
+    connection = {"proxyProtocol": "HTTPConnect", "transport": transport}
+    return {
+        "apiVersion": "apiserver.k8s.io/v1beta1",
+        "kind": "EgressSelectorConfiguration",
+        "egressSelections": [{"name": "cluster", "connection": connection}],
+    }
+
+
+AUDIT_POLICY: JsonObject = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata"}],
+}
+
+
+def controller_manager(layout: Layout, node_grace_seconds: int) -> list[str]:
     """All the controllers that run by default, as the administrator."""
     certificates = layout.certificates
     return [
@@ -113,9 +170,7 @@ def controller_manager(layout: Layout) -> list[str]:
         f"--service-account-private-key-file={certificates.token_key_file}",
         f"--cluster-signing-cert-file={certificates.ca_file}",
         f"--cluster-signing-key-file={certificates.ca_key_file}",
-        # On a busy machine a lease may be renewed late, and some tests create nodes without one:
-        # only its conditions decide whether a node is Ready.
-        "--node-monitor-grace-period=24h",
+        f"--node-monitor-grace-period={node_grace_seconds}s",
         "--concurrent-replicaset-syncs=20",
         "--concurrent-deployment-syncs=20",
         "--concurrent-serviceaccount-token-syncs=20",

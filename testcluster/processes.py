@@ -40,9 +40,9 @@ class Component:
         """The process id while it runs."""
         return self.process.pid if self.process else None
 
-    def is_running(self) -> bool:
-        """Whether it was started and has not ended."""
-        return self.process is not None and self.process.poll() is None
+    def has_ended(self) -> bool:
+        """Whether it was started and has ended by itself."""
+        return self.process is not None and self.process.poll() is not None
 
     def stop(self, grace_seconds: float = 0.0) -> None:
         """Kill it and wait until it has ended; with `grace_seconds`, send SIGTERM first."""

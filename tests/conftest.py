@@ -7,18 +7,21 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import hypothesis
 import pytest
 
-from rescheduler.migration.crd import CRD, NAME
+from rescheduler.migration.memory.move_record_crd import ALL_CRDS
 from testcluster import TestCluster, ports
 from testcluster.build import ensure_binary
 from testcluster.builders import namespace as namespace_object
 from testcluster.client import ApiError
+from testcluster.realnodes.requirements import missing_requirement
 from testcluster.waiting import wait_until
 from tests.interrupts import interruptible
 from tests.migration.support import Sandbox
@@ -55,6 +58,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cluster: needs the binary; follows from the fixtures")
+    config.addinivalue_line("markers", "real_nodes: runs last; follows from the fixtures")
     config.addinivalue_line("markers", "slow: needs no cluster, but more than 20 s of CPU")
     config.stash[last_lines] = []
     worker = getattr(config, "workerinput", None)
@@ -69,6 +73,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "binary" in getattr(item, "fixturenames", ()):
             item.add_marker("cluster")
+        if "needs_real_nodes" in getattr(item, "fixturenames", ()):
+            item.add_marker("real_nodes")
     if hasattr(config, "workerinput"):
         items[:] = interleaved(items)
 
@@ -98,7 +104,7 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed:
         item.stash[failed] = True
-        if "cluster" in getattr(item, "fixturenames", ()):
+        if {"cluster", "real_cluster"}.intersection(getattr(item, "fixturenames", ())):
             item.session.stash[failed] = True
     return report
 
@@ -163,7 +169,7 @@ def fresh_cluster(
     """Start clusters of this test's own; it takes what `TestCluster` takes."""
     started: list[TestCluster] = []
 
-    def start(**options: bool) -> TestCluster:
+    def start(**options: Any) -> TestCluster:
         cluster = TestCluster(**options)
         cluster.start()
         started.append(cluster)
@@ -181,32 +187,66 @@ def stop(cluster: TestCluster, say_at_the_end: SayAtTheEnd, keep_logs: bool) -> 
 
 
 @pytest.fixture(scope="session")
+def needs_real_nodes(binary: Path) -> None:
+    """Skip where real nodes cannot run. Tests that ask for it run after all others."""
+    reason = missing_requirement()
+    if reason:
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def real_cluster(
+    request: pytest.FixtureRequest, needs_real_nodes: None, say_at_the_end: SayAtTheEnd
+) -> Iterator[TestCluster]:
+    """A cluster with Migrations and three real nodes, `real_cluster.nodes`, that tests share.
+
+    Make your own namespaces, and leave the nodes as they were. A test that ends a node wants
+    `fresh_cluster(real_nodes=3)`, and asks for `needs_real_nodes`.
+    """
+    shared = TestCluster(real_nodes=3)
+    shared.start()
+    serve_migrations(shared)
+    yield shared
+    stop(shared, say_at_the_end, keep_logs=request.session.stash.get(failed, False))
+
+
+@pytest.fixture(scope="session")
 def migratory(cluster: TestCluster) -> TestCluster:
     """The shared cluster, with Migrations."""
+    serve_migrations(cluster)
+    return cluster
+
+
+def serve_migrations(cluster: TestCluster) -> None:
     client = cluster.client
-    if not client.exists(f"{CRDS}/{NAME}"):
-        client.create(CRDS, CRD)
+    for crd in ALL_CRDS:
+        if not client.exists(f"{CRDS}/{crd['metadata']['name']}"):
+            client.create(CRDS, crd)
 
     def are_served() -> bool:
         try:
-            return client.exists("/apis/rescheduler.dev/v1alpha1/migrations")
+            return all(
+                client.exists(f"/apis/rescheduler.dev/v1alpha1/{plural}")
+                for plural in ("migrations", "moverecords")
+            )
         except ApiError:
             # Its storage is being set up.
             return False
 
     wait_until(are_served, what="Migrations are served")
-    return cluster
+    client.close()
 
 
-@pytest.fixture
-def sandbox(migratory: TestCluster) -> Iterator[Sandbox]:
-    """A namespace and nodes of the test's own; all of it goes afterwards, without being awaited."""
-    name = f"mig-{next(numbers)}"
-    client = migratory.client
+@contextmanager
+def new_sandbox(cluster: TestCluster) -> Iterator[Sandbox]:
+    """A namespace and nodes; all of it goes afterwards, without being awaited."""
+    # This module is imported twice, by pytest and by tests, and each has numbers of its own.
+    name = f"mig-{next(numbers)}-{token_hex(2)}"
+    client = cluster.client
     client.create("/api/v1/namespaces", namespace_object(name))
     account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
     wait_until(lambda: client.exists(account), what="pods can be made")
-    made = Sandbox(migratory, name)
+    made = Sandbox(cluster, name)
     yield made
     client.delete(f"/api/v1/namespaces/{name}")
     for node in made.nodes:
@@ -214,6 +254,20 @@ def sandbox(migratory: TestCluster) -> Iterator[Sandbox]:
             client.delete(f"/api/v1/nodes/{node}")
     client.close()
     made.outside.close()
+
+
+@pytest.fixture
+def sandbox(migratory: TestCluster) -> Iterator[Sandbox]:
+    """A namespace and nodes of the test's own."""
+    with new_sandbox(migratory) as made:
+        yield made
+
+
+@pytest.fixture
+def other_sandbox(migratory: TestCluster) -> Iterator[Sandbox]:
+    """Another namespace, with other nodes."""
+    with new_sandbox(migratory) as made:
+        yield made
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from testcluster import TestCluster
+from testcluster import TestCluster, directories
 from testcluster.cluster import ClusterError, PortTakenError
 from testcluster.ports import pick_ports
 from testcluster.waiting import wait_until
@@ -71,13 +71,42 @@ def test_stopping_a_cluster_leaves_no_process_and_no_file() -> None:
     assert not directory.exists()
 
 
-def test_a_killed_owner_leaves_no_process() -> None:
+def test_a_killed_owner_leaves_no_process_and_its_files_go_at_the_next_start() -> None:
     owner, directory, pids = start_owner()
     assert len(pids) == 3
     owner.kill()
     owner.communicate()
     wait_until(lambda: none_exists(pids), what="all components have ended")
-    subprocess.run(["rm", "-r", str(directory)], check=True)
+    with TestCluster(controllers=False, scheduler=False, kwok=False):
+        assert not directory.exists()
+
+
+def test_a_cluster_that_runs_keeps_its_files_when_another_starts(cluster: TestCluster) -> None:
+    files = set(cluster.layout.directory.iterdir())
+    with TestCluster(controllers=False, scheduler=False, kwok=False):
+        assert files <= set(cluster.layout.directory.iterdir())
+
+
+def test_only_the_files_of_owners_that_ended_are_removed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    kept, left, used = (directories.create() for _ in range(3))
+    for directory, _ in (kept, left, used):
+        (directory / "logs").mkdir()
+        (directory / "tokens.csv").touch()
+    directories.keep_logs(kept[0])
+    kept[1].close()
+    left[1].close()
+    # Of no test cluster, and what somebody else made of one.
+    (tmp_path / "testcluster-notes").mkdir()
+    (tmp_path / "testcluster-link").symlink_to(used[0])
+    directories.remove_leftovers()
+    there = {str(path.relative_to(tmp_path)) for path in tmp_path.glob("*")}
+    assert there == {kept[0].name, used[0].name, "testcluster-notes", "testcluster-link"}
+    assert [path.name for path in kept[0].iterdir()] == ["logs"]
+    assert (used[0] / "tokens.csv").exists()
+    used[1].close()
 
 
 def test_ctrl_c_leaves_no_process_and_no_file() -> None:

@@ -24,17 +24,23 @@ from testcluster.client import ApiError, Client, JsonObject
 from testcluster.cluster import ClusterError
 from testcluster.waiting import wait_until
 
-TOLERATING = {"tolerations": [{"key": "for", "value": "test-cluster", "effect": "NoSchedule"}]}
+OWN_NODES = {"for": "test-cluster"}
+# Pods of these tests stay on the nodes of these tests, also when those are gone: others use the
+# same cluster.
+HERE = {
+    "tolerations": [{"key": "for", "value": "test-cluster", "effect": "NoSchedule"}],
+    "nodeSelector": OWN_NODES,
+}
 
 
 @pytest.fixture(scope="module")
 def nodes(cluster: TestCluster) -> Iterator[list[JsonObject]]:
-    """Two nodes, for this module's tests alone thanks to a taint."""
+    """Two nodes, for this module's tests alone thanks to a taint and a label."""
     taint = {"key": "for", "value": "test-cluster", "effect": "NoSchedule"}
     yield apply(
         cluster,
-        node("tc-a", cpu="4", memory="8Gi", zone="tc-1", taints=[taint]),
-        node("tc-b", cpu="4", memory="8Gi", zone="tc-2", taints=[taint]),
+        node("tc-a", cpu="4", memory="8Gi", zone="tc-1", taints=[taint], labels=OWN_NODES),
+        node("tc-b", cpu="4", memory="8Gi", zone="tc-2", taints=[taint], labels=OWN_NODES),
     )
     for name in ("tc-a", "tc-b"):
         cluster.client.delete(f"/api/v1/nodes/{name}")
@@ -60,7 +66,7 @@ def test_reports_the_kubernetes_version_it_was_built_from(cluster: TestCluster) 
 def test_a_deployment_becomes_ready_on_fake_nodes(
     cluster: TestCluster, nodes: list[JsonObject]
 ) -> None:
-    apply(cluster, deployment("tc-ready/cart", replicas=3, cpu="500m", template=TOLERATING))
+    apply(cluster, deployment("tc-ready/cart", replicas=3, cpu="500m", template=HERE))
     path = "/apis/apps/v1/namespaces/tc-ready/deployments/cart"
     wait_until(lambda: status_of(cluster, path).get("readyReplicas") == 3, what="cart is ready")
     pods = cluster.client.get("/api/v1/namespaces/tc-ready/pods")["items"]
@@ -69,7 +75,7 @@ def test_a_deployment_becomes_ready_on_fake_nodes(
 
 
 def test_a_deleted_pod_is_replaced(cluster: TestCluster, nodes: list[JsonObject]) -> None:
-    apply(cluster, deployment("tc-delete/cart", template=TOLERATING))
+    apply(cluster, deployment("tc-delete/cart", template=HERE))
     path = "/api/v1/namespaces/tc-delete/pods"
     first = wait_until(lambda: cluster.client.get(path)["items"], what="a pod")[0]["metadata"]
     cluster.client.delete(f"{path}/{first['name']}")
@@ -81,7 +87,7 @@ def test_a_deleted_pod_is_replaced(cluster: TestCluster, nodes: list[JsonObject]
 
 
 def test_a_job_completes(cluster: TestCluster, nodes: list[JsonObject]) -> None:
-    apply(cluster, job("tc-job/import", completions=2, template=TOLERATING))
+    apply(cluster, job("tc-job/import", completions=2, template=HERE))
     path = "/apis/batch/v1/namespaces/tc-job/jobs/import"
     wait_until(lambda: status_of(cluster, path).get("succeeded") == 2, what="the job is done")
 
@@ -104,11 +110,11 @@ def test_the_api_server_accepts_all_built_objects(
     created = apply(
         cluster,
         namespace("tc-built", labels={"team": "shop"}),
-        replicaset("tc-built/cart-1", replicas=1, template=TOLERATING),
+        replicaset("tc-built/cart-1", replicas=1, template=HERE),
         pod("tc-built/single", on="tc-a", cpu="100m", labels={"app": "cart"}),
         pod("tc-built/waiting", memory="1Gi", nodeSelector={"disk": "fast"}),
-        statefulset("tc-built/db", replicas=2, template=TOLERATING),
-        daemonset("tc-built/agent", template=TOLERATING),
+        statefulset("tc-built/db", replicas=2, template=HERE),
+        daemonset("tc-built/agent", template=HERE),
         budget("tc-built/cart", min_available=1),
         node("tc-not-ready", ready=False, managed=False, unschedulable=True),
     )

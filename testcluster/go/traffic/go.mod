@@ -1,0 +1,3 @@
+module kube-rescheduler/testcluster/traffic
+
+go 1.26.0
