@@ -20,6 +20,11 @@ MOVE_COST = "rescheduler.dev/move-cost"
 NODE_COST = "rescheduler.dev/node-cost"
 """Annotation on a node: its price."""
 
+# ------------------------------------------------------------ what we write into files
+
+SNAPSHOT_TIME = "rescheduler.dev/snapshot-time"
+"""Annotation on the list in a cluster file: when the file was written, RFC 3339."""
+
 # ------------------------------------------------------------ what a migration writes on objects
 
 MIGRATION_ID = "scheduler.alpha.kubernetes.io/migration-id"
@@ -33,6 +38,9 @@ MIGRATED_FROM = "scheduler.alpha.kubernetes.io/migrated-from"
 
 MIGRATION_REASON = "scheduler.alpha.kubernetes.io/migration-reason"
 """Label: the strategy that planned the move, or `Manual`."""
+
+MIGRATION_LABELS = (MIGRATION_ID, MIGRATION_STATUS, MIGRATED_FROM, MIGRATION_REASON)
+"""All labels that a migration writes on a pod."""
 
 MIGRATION_TIME = "scheduler.alpha.kubernetes.io/migration-time"
 """Annotation: when it started, RFC 3339."""
@@ -57,6 +65,10 @@ or empty if there was none."""
 PREVIOUS_MARKS = "rescheduler.dev/previous-marks"
 """Annotation on a pod that has been moved before: what that migration had written on it, as JSON,
 to be restored if this one is undone."""
+
+PLACING_GATE = "rescheduler.dev/placing"
+"""Scheduling gate of a new pod, until its target is nominated: it is not a label, but a key that
+others see on our pods all the same."""
 
 CORDONED_BY = "rescheduler.dev/cordoned-for-maintenance"
 """Annotation on a node: we cordoned it because of its maintenance label, and will uncordon it."""
@@ -133,6 +145,9 @@ JOB_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 OLD_JOB_CONTROLLER_UID = "controller-uid"
 OLD_JOB_NAME = "job-name"
 """What `JOB_CONTROLLER_UID` and `JOB_NAME` were called; Jobs still write both."""
+
+SERVICE_NAME = "kubernetes.io/service-name"
+"""Label on an EndpointSlice: the Service whose endpoints it has."""
 
 DEFAULT_STORAGE_CLASS = "storageclass.kubernetes.io/is-default-class"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"

@@ -345,14 +345,75 @@ def test_well_known_words_and_numbers_stay(kept: str, anonymizer: Anonymizer) ->
     assert anonymizer.name(kept) == kept
 
 
+def test_custom_roles_of_nodes_are_renamed_and_still_agree(anonymizer: Anonymizer) -> None:
+    role = "node-role.kubernetes.io/acme-payments"
+    labels = {role: "", "node-role.kubernetes.io/control-plane": ""}
+    machine = anonymizer.anonymized(written(node("a", labels=labels)))
+    bound = anonymizer.anonymized(written(pod("shop/x", nodeSelector={role: ""})))
+    (renamed,) = bound["spec"]["nodeSelector"]
+    assert renamed.startswith("node-role.kubernetes.io/")
+    assert "acme" not in renamed
+    assert {renamed, "node-role.kubernetes.io/control-plane"} <= set(machine["metadata"]["labels"])
+
+
+def test_names_of_conditions_are_renamed_unless_kubernetes_defines_them(
+    anonymizer: Anonymizer,
+) -> None:
+    machine = node("a")
+    machine["status"]["conditions"] += [
+        {"type": "AcmeFirmwareOutdated", "status": "True", "reason": "AcmeFleet"},
+        {"type": "MemoryPressure", "status": "Unknown"},
+    ]
+    conditions = anonymizer.anonymized(written(machine))["status"]["conditions"]
+    assert "acme" not in json.dumps(conditions).lower()
+    assert [each["type"] for each in conditions if not each["type"].startswith("x")] == [
+        "Ready",
+        "MemoryPressure",
+    ]
+    assert {each["status"] for each in conditions} == {"True", "Unknown"}
+
+
+def test_numbers_that_may_identify_someone_are_renamed(anonymizer: Anonymizer) -> None:
+    built = pod("4711/db-0", labels={"account": "123456789012", "shard": "7"})
+    renamed = anonymizer.anonymized(written(built))
+    assert renamed["metadata"]["namespace"] == anonymizer.name("4711") != "4711"
+    assert set(renamed["metadata"]["labels"].values()) == {anonymizer.name("123456789012"), "7"}
+    assert "123456789012" not in json.dumps(renamed)
+    assert "4711" not in json.dumps(renamed)
+
+
+def test_sizes_of_machines_can_still_be_compared(anonymizer: Anonymizer) -> None:
+    key, secret = "karpenter.k8s.aws/instance-memory", "acme.example/account"
+    machine = anonymizer.anonymized(written(node("a", labels={key: "65536", secret: "65536"})))
+    assert machine["metadata"]["labels"][key] == "65536"
+    assert machine["metadata"]["labels"][anonymizer.name(secret)] != "65536"
+    larger = {"key": key, "operator": "Gt", "values": ["32768"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [larger]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    renamed = anonymizer.anonymized(written(pod("shop/x", affinity=affinity)))
+    assert json.dumps(larger) in json.dumps(renamed)
+    listed = {"key": secret, "operator": "Exists", "values": []}
+    assert "acme" not in json.dumps(anonymizer.anonymized({"matchExpressions": [listed]}))
+
+
 @pytest.mark.parametrize(
     "private",
-    ["web-0", "notkubernetes.io/x", "k8s.io.acme.example/x", "aws:///zone/i-0", "1.5", "ä" * 80],
+    [
+        "web-0",
+        "4711",
+        "-1234",
+        "node-restriction.kubernetes.io/acme",
+        "notkubernetes.io/x",
+        "k8s.io.acme.example/x",
+        "aws:///zone/i-0",
+        "1.5",
+        "ä" * 80,
+    ],
 )
 def test_everything_else_becomes_a_valid_name(private: str, anonymizer: Anonymizer) -> None:
     name = anonymizer.name(private)
     assert name != private
-    assert LABEL_VALUE.fullmatch(name)
+    assert LABEL_VALUE.fullmatch(name.rpartition("/")[2])
 
 
 def test_another_salt_gives_other_names() -> None:

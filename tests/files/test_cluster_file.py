@@ -3,18 +3,29 @@
 import gzip
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
 import yaml
 
-from rescheduler.files.cluster_file import LIST_END, LIST_START, encode_object, read_cluster
+from rescheduler.errors import SnapshotError
+from rescheduler.files.cluster_file import (
+    LIST_END,
+    encode_object,
+    list_start,
+    read_cluster,
+    read_cluster_files,
+)
+from rescheduler.labels import SNAPSHOT_TIME
 from rescheduler.model.kinds import BUDGET, KIND_BY_NAME, NODE, POD
 from rescheduler.model.snapshot import Snapshot
 from testcluster.builders import budget, deployment, node, pod, replicaset
 
 Written = Callable[[list[dict[str, Any]]], bytes]
+
+WRITTEN = datetime(2026, 1, 31, 12, 30, tzinfo=UTC)
 
 CART = replicaset("shop/cart", replicas=2)
 OBJECTS = [
@@ -202,7 +213,42 @@ def test_what_is_written_is_read_as_the_same_cluster() -> None:
         for built in OBJECTS
         for kind in [KIND_BY_NAME[built["kind"]]]
     ]
-    assert read(LIST_START + b",\n".join(items) + LIST_END) == read(as_json(OBJECTS))
+    assert read(list_start(WRITTEN) + b",\n".join(items) + LIST_END) == read(as_json(OBJECTS))
+
+
+def written_at(*times: datetime) -> datetime | None:
+    """When files say that they were written, each with a node of its own."""
+    files = []
+    for number, time in enumerate(times):
+        encoded = encode_object(NODE, msgspec.convert(node(f"n{number}"), NODE.type))
+        files.append((f"file-{number}", list_start(time) + encoded + LIST_END))
+    return read_cluster_files(files).written_at
+
+
+def test_a_file_says_when_it_was_written() -> None:
+    assert written_at(WRITTEN) == WRITTEN
+    assert written_at(WRITTEN, WRITTEN - timedelta(days=1)) == WRITTEN
+    assert read_cluster_files([("x", as_json(OBJECTS))]).written_at is None
+    content = {
+        **as_list(OBJECTS),
+        "metadata": {"annotations": {SNAPSHOT_TIME: "2026-01-31T12:30:00Z"}},
+    }
+    assert read_cluster_files([("x", yaml.safe_dump(content).encode())]).written_at == WRITTEN
+
+
+@pytest.mark.parametrize("metadata", [None, 7, {"annotations": None}, {"annotations": []}])
+def test_a_list_may_have_any_metadata(metadata: Any) -> None:
+    content = {**as_list(OBJECTS), "metadata": metadata}
+    assert read_cluster_files([("x", json.dumps(content).encode())]).written_at is None
+
+
+@pytest.mark.parametrize("time", ["yesterday", 7, "2026-01-31T12:30:00"])
+def test_a_time_that_is_none_is_named(time: Any) -> None:
+    content = {**as_list(OBJECTS), "metadata": {"annotations": {SNAPSHOT_TIME: time}}}
+    with pytest.raises(
+        SnapshotError, match=r"x: metadata\.annotations\['.*'\]: .*: expected a time"
+    ):
+        read_cluster([("x", json.dumps(content).encode())])
 
 
 @pytest.mark.parametrize(

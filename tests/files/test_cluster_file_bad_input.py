@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rescheduler.errors import SnapshotError
 from rescheduler.files.cluster_file import read_cluster
+from rescheduler.model.snapshot import UNKNOWN_NODE
 from testcluster.builders import budget, node, pod, replicaset
 
 WRITTEN = "expected JSON or YAML as `kubectl get nodes,pods -A -o json` writes it"
@@ -71,7 +72,10 @@ REQUESTS = ("spec", "containers", 0, "resources", "requests")
         (b"x: " + b"[" * 100_000, "YAML is malformed: more than 200 levels inside one another"),
         (b'{"a":' * 100_000, "too many levels inside one another"),
         (b"&a {kind: List, apiVersion: v1, items: [*a]}", None),
-        (b"--- &a {kind: List, apiVersion: v1, items: [*a]}", "too many levels inside one another"),
+        (
+            b"--- &a {kind: List, apiVersion: v1, items: [*a]}",
+            "YAML is malformed: the alias *a is inside of what it stands for",
+        ),
         (b'{"apiVersion": "v1", "kind": "List"}', "items: missing: expected a list of objects"),
         (b'{"apiVersion": "v1", "kind": "PodList"}', "items: missing: expected a list of objects"),
         (b'{"kind": "List", "items": {"a": 1}}', "items: {'a': 1}: expected a list of objects"),
@@ -191,6 +195,15 @@ def test_a_bad_value_is_named_with_its_place(built: dict[str, Any], expected: st
     assert message(in_list(built)) == f"cluster.json: {expected}"
     if "items[0]" not in expected:
         assert message(yaml.safe_dump(built).encode()) == f"cluster.json: {expected}"
+
+
+def test_a_cluster_without_most_of_its_nodes_is_refused() -> None:
+    lost = [pod("shop/one", on="b"), pod("shop/two", on="b"), pod("shop/three", on="c")]
+    assert message(in_list(node("a"), *lost)) == (
+        "cluster.json: Pod shop/one: spec.nodeName: 'b': expected a node that is in the files"
+    )
+    kept = read_cluster([("x", in_list(node("a"), *lost[:2], pod("shop/kept", on="a")))])
+    assert kept.pods.node.tolist() == [0, UNKNOWN_NODE, UNKNOWN_NODE]
 
 
 def test_an_object_without_namespace_is_named_in_default() -> None:

@@ -30,6 +30,10 @@ def is_next_page(request: web.Request) -> bool:
     return "continue" in request.query
 
 
+def is_version(request: web.Request) -> bool:
+    return request.path == "/version"
+
+
 def is_write(request: web.Request) -> bool:
     return request.method != "GET"
 
@@ -77,8 +81,10 @@ Afterwards = Callable[[Exchange, web.StreamResponse], Awaitable[None]]
 class FaultProxy:
     """Listens on 127.0.0.1 without TLS, and talks to the API server with it."""
 
-    def __init__(self, server: str, ca_file: str) -> None:
+    def __init__(self, server: str, ca_file: str, token: str = "") -> None:
+        """With a `token`, clients need none: a kubeconfig's is not sent without TLS."""
         self._server = server
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._tls = ssl.create_default_context(cafile=ca_file)
         self._planned: list[tuple[Matches, Fault]] = []
         self.chaos: Callable[[web.Request], Fault | None] | None = None
@@ -88,6 +94,7 @@ class FaultProxy:
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=self._tls),
+            headers=self._headers,
             timeout=aiohttp.ClientTimeout(total=None),
             read_bufsize=2**20,
         )

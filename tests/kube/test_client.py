@@ -53,6 +53,23 @@ IMPATIENT = replace(
 )
 
 
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b", "a?b", "a%2fb", "a#b", "é", "a\n", "a" * 254]
+)
+def test_no_path_is_built_from_a_text_that_is_no_name(name: str) -> None:
+    for kind, key in ((POD, f"shop/{name}"), (POD, f"{name}/cart"), (NODE, name)):
+        with pytest.raises(NotFound, match="this can be no object's name"):
+            object_path(kind, key)
+    with pytest.raises(NotFound, match="this can be no object's name"):
+        collection_path(POD, name)
+
+
+def test_names_become_paths_as_they_are() -> None:
+    assert object_path(NODE, "ip-10-0-0-1.ec2.internal") == "/api/v1/nodes/ip-10-0-0-1.ec2.internal"
+    longest = "a" * 253
+    assert object_path(POD, f"shop/{longest}", "binding").endswith(f"/shop/pods/{longest}/binding")
+
+
 def test_the_client_implements_the_interface() -> None:
     server: type[ApiServer] = Client
     assert server is Client
@@ -281,8 +298,8 @@ async def test_connections_are_used_again(client: Client) -> None:
         [_ async for _ in client.list_pages(CONFIG_MAP)]
     session = client._transport._session
     assert session is not None
-    assert session.connector is not None
-    assert len(session.connector._conns) == 1
+    assert session.http.connector is not None
+    assert len(session.http.connector._conns) == 1
 
 
 async def test_lines_of_any_length_are_put_together() -> None:

@@ -30,6 +30,21 @@ def test_requests_of_running_pods_are_summed_per_node() -> None:
     assert snapshot.requested[:, pods].tolist() == [2, 0]
 
 
+def test_pods_that_a_kubelet_evicted_hold_nothing_and_pods_it_is_silent_about_all_they_had() -> (
+    None
+):
+    evicted = pod("evicted", on="a", cpu="1", phase="Failed")
+    rejected = pod("rejected", on="a", cpu="1", phase="Failed")
+    evicted["status"]["reason"], rejected["status"]["reason"] = "Evicted", "OutOfcpu"
+    stuck = pod("stuck", on="a", cpu="500m", ready=False)
+    stuck["metadata"]["deletionTimestamp"] = "2025-01-01T00:00:00Z"
+    lost = pod("lost", on="a", cpu="250m", phase="Unknown")
+    lost["status"]["reason"] = "NodeLost"
+    snapshot = snapshot_of_all(node("a", ready=False), evicted, rejected, stuck, lost)
+    assert snapshot.requested[0, snapshot.column("cpu")] == 750
+    assert snapshot.requested[0, snapshot.column("pods")] == 2
+
+
 def test_extended_resources_get_a_column_each() -> None:
     gpus = {"requests": {"nvidia.com/gpu": "2"}}
     snapshot = snapshot_of_all(

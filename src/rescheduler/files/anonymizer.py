@@ -1,10 +1,14 @@
 """Rename everything in a cluster file that could show whose cluster it is.
 
 Names, uids, label values, the keys of private labels, addresses and volume handles are replaced;
-quantities, times, numbers and the words that Kubernetes itself defines stay. The same text is
+quantities, times, small numbers and the words that Kubernetes itself defines stay. The same text is
 always replaced by the same one, whatever its role, so a pod and its node, a selector and the
 labels it selects, a claim and its volume still agree: plans for the anonymized cluster are the
 same, up to ties. Resource names stay, because they decide how a resource is counted.
+
+Larger numbers are often accounts, tenants or tickets, so they are replaced in label values as well,
+except for the sizes of machines. A node affinity that compares numbers of more than three digits
+(`Gt`, `Lt`) under a private key no longer matches.
 
 What is not known to be harmless is renamed: a field that is added later is safe by default.
 """
@@ -16,6 +20,7 @@ from hashlib import blake2b
 from typing import Any
 
 from rescheduler.labels import (
+    CONTROL_PLANE_ROLES,
     DO_NOT_DISRUPT,
     HANDOFF,
     MAINTENANCE,
@@ -59,6 +64,22 @@ WELL_KNOWN_NAMES = frozenset(
     )
 )
 
+# Domains of Kubernetes in which people choose the names themselves.
+DOMAINS_OF_CHOSEN_NAMES = frozenset(
+    (
+        "node-role.kubernetes.io",
+        "node-restriction.kubernetes.io",
+        "container.apparmor.security.beta.kubernetes.io",
+    )
+)
+WELL_KNOWN_ROLES = frozenset(
+    (*CONTROL_PLANE_ROLES, "node-role.kubernetes.io/node", "node-role.kubernetes.io/worker")
+)
+# Domains of labels that say how big a machine is, in numbers that selectors compare.
+DOMAINS_OF_SIZES = frozenset(
+    ("karpenter.k8s.aws", "karpenter.azure.com", "feature.node.kubernetes.io")
+)
+
 # A volume's zone label may hold several zones.
 ZONE_SEPARATOR = "__"
 
@@ -84,17 +105,39 @@ _KEPT_FIELDS = frozenset(
         *("creationTimestamp", "declaredFeatures", "deletionTimestamp", "effect", "kind"),
         *("lastTransitionTime", "limits", "maxSurge", "maxUnavailable", "minAvailable"),
         *("nodeAffinityPolicy", "nodeTaintsPolicy", "operator", "overhead", "phase", "protocol"),
-        *("requests", "restartPolicy", "unhealthyPodEvictionPolicy", "volumeBindingMode"),
+        *(
+            "requests",
+            "resourceVersion",
+            "restartPolicy",
+            "unhealthyPodEvictionPolicy",
+            "volumeBindingMode",
+        ),
         *("volumeMode", "whenUnsatisfiable"),
     )
 )
-# Fields with a word that Kubernetes defines; those that others define have a domain.
+# Fields with a word. Controllers of others write words of their own there.
 _WORD_FIELDS = frozenset(("reason", "status", "type"))
+_WORDS = frozenset(
+    (
+        *("True", "False", "Unknown"),
+        # Conditions of nodes, pods, workloads and budgets.
+        *("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"),
+        *("PodScheduled", "Initialized", "ContainersReady", "PodReadyToStartContainers"),
+        *("DisruptionTarget", "PodResizePending", "PodResizeInProgress", "DisruptionAllowed"),
+        *("Available", "Progressing", "ReplicaFailure", "Complete", "Failed", "Suspended"),
+        # Reasons.
+        *("KubeletReady", "KubeletNotReady", "NodeStatusUnknown", "Unschedulable"),
+        *("SchedulingGated", "PodCompleted", "ContainersNotReady", "Infeasible", "Deferred"),
+        # How workloads replace pods, and what Services are.
+        *("RollingUpdate", "Recreate", "OnDelete"),
+        *("ClusterIP", "NodePort", "LoadBalancer", "ExternalName"),
+    )
+)
 # Fields whose keys are names as well.
 _LABEL_FIELDS = frozenset(("annotations", "disruptedPods", "labels", "matchLabels", "nodeSelector"))
 
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
-_WORD = re.compile(r"[A-Z][A-Za-z]*", re.ASCII)
+_SMALL_NUMBER = re.compile(r"[+-]?\d{1,3}", re.ASCII)
 
 
 class Anonymizer:
@@ -117,6 +160,9 @@ class Anonymizer:
         """The replacement of a text: a name that Kubernetes accepts everywhere."""
         if self._is_harmless(text):
             return text
+        domain, _, chosen = text.partition("/")
+        if domain in DOMAINS_OF_CHOSEN_NAMES:
+            return f"{domain}/{self.name(chosen)}"
         if ZONE_SEPARATOR in text:
             return ZONE_SEPARATOR.join(map(self.name, text.split(ZONE_SEPARATOR)))
         return self._composed.get(text) or self._random_name(text)
@@ -126,10 +172,10 @@ class Anonymizer:
         return "x" + b32encode(digest).decode().lower()
 
     def _is_harmless(self, text: str) -> bool:
-        if text in WELL_KNOWN_NAMES or _WHOLE_NUMBER.fullmatch(text):
+        if text in WELL_KNOWN_NAMES or text in WELL_KNOWN_ROLES or _SMALL_NUMBER.fullmatch(text):
             return True
         domain, slash, _ = text.partition("/")
-        return bool(slash) and is_well_known(domain)
+        return bool(slash) and domain not in DOMAINS_OF_CHOSEN_NAMES and is_well_known(domain)
 
     def _compose_claim_names(self, pod: JsonObject) -> None:
         """Kubernetes finds the claim of an ephemeral volume by the names of pod and volume."""
@@ -144,8 +190,7 @@ class Anonymizer:
         if field in _KEPT_FIELDS:
             return value
         if isinstance(value, str):
-            is_word = field in _WORD_FIELDS and _WORD.fullmatch(value)
-            return value if is_word else self.name(value)
+            return value if field in _WORD_FIELDS and value in _WORDS else self.name(value)
         if isinstance(value, list):
             return [self._value("", item) for item in value]
         if isinstance(value, dict):
@@ -157,12 +202,12 @@ class Anonymizer:
             return {self.name(key): self._label_value(key, text) for key, text in value.items()}
         if "uid" in value and "kind" in value:
             return self._owner(value)
-        if value.get("key") in MEANINGFUL_KEYS:
+        if value.get("key") in MEANINGFUL_KEYS or _compares_sizes(value):
             return value
         return {key: self._value(key, inner) for key, inner in value.items()}
 
     def _label_value(self, key: str, value: str) -> str:
-        return value if key in MEANINGFUL_KEYS else self.name(value)
+        return value if key in MEANINGFUL_KEYS or _is_size(key, value) else self.name(value)
 
     def _owner(self, reference: JsonObject) -> JsonObject:
         """An owner reference; a custom kind shows whose it is, so it is renamed."""
@@ -181,6 +226,19 @@ def is_well_known(domain: str) -> bool:
     return domain.endswith(WELL_KNOWN_DOMAINS) and any(
         domain == known or domain.endswith(f".{known}") for known in WELL_KNOWN_DOMAINS
     )
+
+
+def _is_size(key: str, value: str) -> bool:
+    """Whether a label says how big a machine is."""
+    return key.partition("/")[0] in DOMAINS_OF_SIZES and bool(_WHOLE_NUMBER.fullmatch(value))
+
+
+def _compares_sizes(requirement: JsonObject) -> bool:
+    """Whether it is a requirement for the size of machines, and has nothing else."""
+    key, values = requirement.get("key"), requirement.get("values")
+    if not isinstance(key, str) or not isinstance(values, list) or not values:
+        return False
+    return all(_is_size(key, value) for value in values)
 
 
 def _is_plain(selector: JsonObject) -> bool:

@@ -8,32 +8,54 @@ the file, the object, the field, the value, and what was expected.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from rescheduler.errors import SnapshotError
-from rescheduler.files.documents import BadDocument
+from rescheduler.files.bad_document import BadDocument
 from rescheduler.files.invalid_value import BadValue, InvalidValue
 from rescheduler.files.object_checks import problem_with
 from rescheduler.files.object_documents import Location, ObjectDocument, objects_in_file
+from rescheduler.labels import SNAPSHOT_TIME
 from rescheduler.model.kinds import KIND_BY_NAME, KINDS, Kind
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.tables.cluster_tables import ClusterTables
 
-LIST_START = b'{"apiVersion":"v1","kind":"List","items":[\n'
 LIST_END = b"\n]}\n"
 
 _FINISHED = ("Succeeded", "Failed")
 
 
+@dataclass(frozen=True)
+class ClusterFiles:
+    """What files say."""
+
+    snapshot: Snapshot
+    written_at: datetime | None
+    """When the last of them was written; None if they do not say so."""
+
+
 def read_cluster(files: Iterable[tuple[str, bytes]]) -> Snapshot:
     """The cluster that these files, each a name and its content, describe together."""
+    return read_cluster_files(files).snapshot
+
+
+def read_cluster_files(files: Iterable[tuple[str, bytes]]) -> ClusterFiles:
+    """The same cluster, and when it was so."""
     reader = _Reader()
     for _ in reader.read(files):
         pass
-    return reader.tables.snapshot()
+    return ClusterFiles(reader.tables.snapshot(), reader.written_at)
+
+
+def list_start(written_at: datetime) -> bytes:
+    """What a file begins with that is written at this time."""
+    annotations = {SNAPSHOT_TIME: written_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+    metadata = msgspec.json.encode({"annotations": annotations})
+    return b'{"apiVersion":"v1","kind":"List","metadata":' + metadata + b',"items":[\n'
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +102,7 @@ class _Reader:
 
     def __init__(self, more_kinds: Iterable[Kind[Any]] = ()) -> None:
         self.tables = ClusterTables()
+        self.written_at: datetime | None = None
         self._kinds = {**KIND_BY_NAME, **{kind.name: kind for kind in more_kinds}}
         self._file_of: dict[tuple[str, str], str] = {}
         self._first_pod_on: dict[str, tuple[str, str]] = {}
@@ -92,6 +115,7 @@ class _Reader:
     def _read_file(self, name: str, data: bytes) -> Iterator[FileObject]:
         try:
             for document in objects_in_file(name, data):
+                self._note_time(document.written_at)
                 kind = self._kinds.get(document.kind)
                 if kind is not None and document.is_of(kind):
                     self._read_object(kind, document)
@@ -100,6 +124,10 @@ class _Reader:
             raise Location(name).error(error) from error
         except RecursionError as error:
             raise Location(name).error("too many levels inside one another") from error
+
+    def _note_time(self, written_at: datetime | None) -> None:
+        if written_at is not None and (self.written_at is None or self.written_at < written_at):
+            self.written_at = written_at
 
     def _read_object(self, kind: Kind[Any], document: ObjectDocument) -> None:
         try:
@@ -126,12 +154,16 @@ class _Reader:
             self._first_pod_on.setdefault(obj.spec.node_name, (file, key))
 
     def _check_nodes(self) -> None:
-        """A pod on a node that no file has is most likely a file forgotten."""
-        for node, (file, key) in self._first_pod_on.items():
-            if node not in self.tables.nodes:
-                what = "expected a node that is in the files"
-                problem = InvalidValue("spec.nodeName", what, node)
-                raise SnapshotError(f"{file}: Pod {key}: {problem}")
+        """If most nodes are in no file, a file was most likely forgotten.
+
+        A few are missing in any busy cluster: they were deleted while the list was written.
+        """
+        missing = [node for node in self._first_pod_on if node not in self.tables.nodes]
+        if len(missing) > len(self.tables.nodes):
+            file, key = self._first_pod_on[missing[0]]
+            what = "expected a node that is in the files"
+            problem = InvalidValue("spec.nodeName", what, missing[0])
+            raise SnapshotError(f"{file}: Pod {key}: {problem}")
 
 
 def _in_its_namespace(kind: Kind[Any], obj: Any) -> Any:

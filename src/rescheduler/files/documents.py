@@ -6,19 +6,18 @@ import zlib
 from functools import cache
 from typing import Any
 
-GZIP_MAGIC = b"\x1f\x8b"
+from rescheduler.files.bad_document import BadDocument
+from rescheduler.files.yaml_limits import check_limits
 
-# Far more than any Kubernetes object needs. The YAML library recurses in C as deep as the text
-# does, without looking at the stack.
-DEEPEST = 200
+GZIP_MAGIC = b"\x1f\x8b"
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+# Without this, a number is text if it has an exponent and no point: YAML was once that strict, and
+# JSON is not.
+_EXPONENT = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+")
+
 _JSON_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
-
-
-class BadDocument(ValueError):
-    """Bytes that are not a document at all; the message says what is wrong and where."""
 
 
 def unpacked(data: bytes) -> bytes:
@@ -52,18 +51,19 @@ def text_of(data: bytes) -> str:
         ) from error
 
 
-def yaml_documents(data: bytes) -> list[Any]:
+def yaml_documents(data: bytes, *, with_exponents: bool = False) -> list[Any]:
     """The documents of a YAML text, without empty ones.
 
     Keys without a value are left out, as Kubernetes does. Times stay text. A key that appears
-    twice in a mapping is an error.
+    twice in a mapping is an error, and so are aliases that stand for far more than was written.
+    `1e5` is a number only `with_exponents`: in objects it is rather the name of something.
     """
     import yaml
 
     text = text_of(data)
     try:
-        _check_depth(text)
-        documents = list(yaml.load_all(text, _loader()))
+        check_limits(text)
+        documents = list(yaml.load_all(text, _loader(with_exponents)))
     except yaml.MarkedYAMLError as error:
         raise BadDocument(_with_line(error)) from error
     # The library's own constructors also raise these, for scalars such as `!!int x`.
@@ -80,7 +80,7 @@ def yaml_documents(data: bytes) -> list[Any]:
 
 
 @cache
-def _loader() -> Any:
+def _loader(with_exponents: bool) -> Any:
     """The C loader with our rules. Created when first needed: most files are JSON."""
     import yaml
 
@@ -108,22 +108,9 @@ def _loader() -> Any:
                 if isinstance(key, yaml.ScalarNode):
                     seen.add(key.value)
 
+    if with_exponents:
+        Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
     return Loader
-
-
-def _check_depth(text: str) -> None:
-    import yaml
-
-    opening = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
-    closing = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
-    depth = 0
-    for event in yaml.parse(text, yaml.CSafeLoader):
-        if isinstance(event, opening):
-            depth += 1
-            if depth > DEEPEST:
-                raise BadDocument(f"more than {DEEPEST} levels inside one another")
-        elif isinstance(event, closing):
-            depth -= 1
 
 
 def _with_line(error: Any) -> str:

@@ -6,15 +6,18 @@ number of documents; packed with gzip or not.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from rescheduler.errors import SnapshotError
 from rescheduler.files.conversion import converted
 from rescheduler.files.documents import is_json, unpacked, without_byte_order_mark, yaml_documents
-from rescheduler.files.invalid_value import LONGEST_VALUE, InvalidValue
+from rescheduler.files.invalid_value import LONGEST_VALUE, BadValue, InvalidValue
+from rescheduler.labels import SNAPSHOT_TIME
+from rescheduler.model.json_decoder import without_nulls
 from rescheduler.model.kinds import KIND_BY_NAME, Kind
 
 EXPECTED = "expected JSON or YAML as `kubectl get nodes,pods -A -o json` writes it"
@@ -45,6 +48,8 @@ class ObjectDocument:
     kind: str
     location: Location
     _content: "_Json | _Yaml"
+    written_at: datetime | None = None
+    """When the list that it is in was written, if the list says so."""
 
     def decoded(self, type: Any) -> Any:
         """The object as a struct. A null counts as absent, as it does for Kubernetes."""
@@ -78,14 +83,14 @@ def objects_in_file(name: str, data: bytes) -> Iterator[ObjectDocument]:
     file = Location(name)
     data = unpacked(data)
     if is_json(data):
-        yield from _objects(msgspec.Raw(without_byte_order_mark(data)), file, _Head())
+        yield from _objects(msgspec.Raw(without_byte_order_mark(data)), file, _OUTSIDE_LISTS)
         return
     documents = yaml_documents(data)
     if not documents:
         raise file.error(f"empty: {EXPECTED}")
     for number, content in enumerate(documents, start=1):
         location = file / f"document {number}" if len(documents) > 1 else file
-        yield from _objects(content, location, _Head())
+        yield from _objects(content, location, _OUTSIDE_LISTS)
 
 
 class _Head(msgspec.Struct, rename="camel"):
@@ -93,7 +98,19 @@ class _Head(msgspec.Struct, rename="camel"):
 
     api_version: Any = None
     kind: Any = None
+    metadata: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     items: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _FromList(NamedTuple):
+    """What a list says about its items. Those of a list of one kind need not repeat its kind."""
+
+    api_version: str | None = None
+    kind: str | None = None
+    written_at: datetime | None = None
+
+
+_OUTSIDE_LISTS = _FromList()
 
 
 class _Json:
@@ -106,6 +123,11 @@ class _Json:
     @property
     def has_items(self) -> bool:
         return self.head.items is not msgspec.UNSET
+
+    def metadata(self) -> Any:
+        """The metadata as plain data, or whatever is there instead."""
+        raw = self.head.metadata
+        return without_nulls(msgspec.json.decode(raw)) if isinstance(raw, msgspec.Raw) else None
 
     def items(self) -> Any:
         """The items, each still JSON, or whatever is there instead of a list."""
@@ -120,7 +142,7 @@ class _Json:
             content = msgspec.json.decode(bytes(self._raw).decode(errors="replace"))
         except msgspec.DecodeError:
             return {}
-        return _without_nulls(content)
+        return without_nulls(content)
 
     def decoded(self, type: Any) -> Any:
         try:
@@ -140,6 +162,10 @@ class _Yaml:
     def has_items(self) -> bool:
         return "items" in self._content
 
+    def metadata(self) -> Any:
+        """Whatever is where the metadata should be."""
+        return self._content.get("metadata")
+
     def items(self) -> Any:
         """Whatever is where the items should be."""
         return self._content["items"]
@@ -156,26 +182,45 @@ def _decoder(type: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type)
 
 
-def _objects(content: Any, location: Location, default: _Head) -> Iterator[ObjectDocument]:
-    """The object in a document, or those in the list that it is.
-
-    `default` is what a list of one kind says about its items, which need not repeat it.
-    """
+def _objects(content: Any, location: Location, outer: _FromList) -> Iterator[ObjectDocument]:
+    """The object in a document, or those in the list that it is."""
     document = _document(content, location)
-    api_version = _text("apiVersion", document.head.api_version, default.api_version, location)
-    kind = _text("kind", document.head.kind, default.kind, location)
+    api_version = _text("apiVersion", document.head.api_version, outer.api_version, location)
+    kind = _text("kind", document.head.kind, outer.kind, location)
     if _is_list(kind, document.has_items):
         item_kind = kind.removesuffix("List")
-        default = _Head(api_version, item_kind) if item_kind else _Head()
-        yield from _items(document, location, default)
+        written_at = _written_at(document, location) or outer.written_at
+        said = _FromList(written_at=written_at)
+        if item_kind:
+            said = _FromList(api_version, item_kind, written_at)
+        yield from _items(document, location, said)
         return
     if not kind or not api_version:
         missing = "apiVersion" if kind else "kind"
         raise location.error(InvalidValue(missing, "missing: expected a Kubernetes object"))
-    yield ObjectDocument(api_version, kind, location, document)
+    yield ObjectDocument(api_version, kind, location, document, outer.written_at)
 
 
-def _items(document: _Json | _Yaml, location: Location, default: _Head) -> Iterator[ObjectDocument]:
+def _written_at(document: _Json | _Yaml, location: Location) -> datetime | None:
+    """When a list was written, if `rescheduler snapshot` has written it."""
+    metadata = document.metadata()
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    text = annotations.get(SNAPSHOT_TIME) if isinstance(annotations, dict) else None
+    if text is None:
+        return None
+    field = f"metadata.annotations[{SNAPSHOT_TIME!r}]"
+    try:
+        written_at = converted(text, datetime, field)
+    except BadValue as error:
+        raise location.error(error.problem) from error
+    if written_at.tzinfo is None:
+        raise location.error(InvalidValue(field, "expected a time with its time zone", text))
+    return written_at
+
+
+def _items(
+    document: _Json | _Yaml, location: Location, said: _FromList
+) -> Iterator[ObjectDocument]:
     if not document.has_items:
         raise location.error(InvalidValue("items", "missing: expected a list of objects"))
     items = document.items()
@@ -184,7 +229,7 @@ def _items(document: _Json | _Yaml, location: Location, default: _Head) -> Itera
     if not isinstance(items, list):
         raise location.error(InvalidValue("items", "expected a list of objects", items))
     for index, item in enumerate(items):
-        yield from _objects(item, location / f"items[{index}]", default)
+        yield from _objects(item, location / f"items[{index}]", said)
 
 
 def _document(content: Any, location: Location) -> _Json | _Yaml:
@@ -220,11 +265,3 @@ def _is_list(kind: str, has_items: bool) -> bool:
 
 def _group(api_version: str) -> str:
     return api_version.rpartition("/")[0]
-
-
-def _without_nulls(content: Any) -> Any:
-    if isinstance(content, dict):
-        return {key: _without_nulls(value) for key, value in content.items() if value is not None}
-    if isinstance(content, list):
-        return [_without_nulls(value) for value in content]
-    return content

@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from rescheduler.errors import SettingsError
+from rescheduler.files.bad_document import BadDocument
 from rescheduler.files.conversion import converted
-from rescheduler.files.documents import BadDocument, yaml_documents
+from rescheduler.files.documents import yaml_documents
 from rescheduler.files.invalid_value import BadValue, InvalidValue, step
 from rescheduler.model.selectors import BadSelector, parse_selector
 from rescheduler.settings import Arguments, Options, Policy, StrategyName
@@ -33,10 +34,18 @@ Plugins = Mapping[str, type]
 def read_policy(name: str, data: bytes, plugins: Mapping[str, type] = {}) -> Policy:
     """The policy in a file, given its name, its content, and the strategies of plugins by name."""
     try:
-        args, path = _arguments_in(yaml_documents(data))
+        args, path = _arguments_in(yaml_documents(data, with_exponents=True))
         return _policy_from(args, path, plugins)
     except (BadDocument, BadValue) as error:
         raise SettingsError(f"{name}: {error}") from error
+
+
+def is_empty(data: bytes) -> bool:
+    """Whether a policy file says nothing: it has no content, or only comments."""
+    try:
+        return not yaml_documents(data)
+    except BadDocument:
+        return False
 
 
 def options_key(strategy: str) -> str:

@@ -87,9 +87,9 @@ def from_exception(request: Request, server: str, error: Exception) -> Reschedul
     return Unavailable(call, what) if request.is_read else OutcomeUnknown(call, what)
 
 
-def from_body(request: Request, error: msgspec.DecodeError) -> Unavailable:
+def from_body(request: Request, problem: object) -> Unavailable:
     """The error for an answer of success with a body that is not what was asked for."""
-    return Unavailable(str(request), f"the answer is not what a Kubernetes API says: {error}")
+    return Unavailable(str(request), f"the answer is not what a Kubernetes API says: {problem}")
 
 
 def reason(error: BaseException) -> str:

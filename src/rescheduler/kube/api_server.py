@@ -12,18 +12,26 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
+from rescheduler.errors import NotFound, Unavailable
 from rescheduler.kube.watch_events import WatchEvent, decoder_of
 from rescheduler.model.kinds import Kind
+from rescheduler.model.names import is_object_name
+from rescheduler.model.unreadable_objects import UnreadableObject
 
 T = TypeVar("T")
 
 PAGE_SIZE = 500
+
+# Enough of a text that is no name to recognise it.
+SHOWN_CHARACTERS = 100
 
 
 class Patch(StrEnum):
     """The type of a patch. The values are media types."""
 
     MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    """Lists such as conditions are merged by their keys."""
     APPLY = "application/apply-patch+yaml"
 
 
@@ -49,19 +57,43 @@ class ListPage(Generic[T]):
 
     resource_version: str
     count: int
-    objects: Iterator[T]
+    objects: Iterator[T | UnreadableObject]
+
+    def readable(self) -> Iterator[T]:
+        """The objects, for those who need all of them: raises at one that cannot be decoded."""
+        for obj in self.objects:
+            if isinstance(obj, UnreadableObject):
+                raise Unavailable("LIST", f"cannot be decoded: {obj}")
+            yield obj
 
 
 def object_path(kind: Kind[Any], key: str, subresource: str = "") -> str:
-    """The path of one object, named by `namespace/name` or by name."""
-    namespace, _, name = key.rpartition("/")
+    """The path of one object, named by `namespace/name` or by name.
+
+    `NotFound` if no object can have that name. Names also come from annotations and owner
+    references: without this check, whoever writes one could choose the path that we request.
+    """
+    namespace, _, name = key.partition("/") if kind.namespaced else ("", "", key)
+    check_names(kind, [namespace, name] if kind.namespaced else [name])
     path = kind.object_path(namespace, name)
     return f"{path}/{subresource}" if subresource else path
 
 
 def collection_path(kind: Kind[Any], namespace: str = "") -> str:
-    """Where objects of `kind` are created: in a namespace, if they live in one."""
+    """Where objects of `kind` are created: in a namespace, if they live in one.
+
+    `NotFound` if no namespace can have that name.
+    """
+    check_names(kind, [namespace] if kind.namespaced else [])
     return kind.object_path(namespace, "").rstrip("/")
+
+
+def check_names(kind: Kind[Any], names: Sequence[str]) -> None:
+    """Raise `NotFound` if no object can have one of these names."""
+    for name in names:
+        if not is_object_name(name):
+            shown = repr(name if len(name) <= SHOWN_CHARACTERS else f"{name[:SHOWN_CHARACTERS]}...")
+            raise NotFound(f"{kind.name} {shown}", "this can be no object's name")
 
 
 class ApiServer(Protocol):

@@ -23,11 +23,14 @@ from rescheduler.kube.api_server import PAGE_SIZE, Answer, ListPage, Patch, obje
 from rescheduler.kube.auth.authentication import ClientIdentity
 from rescheduler.kube.auth.credentials import Credentials
 from rescheduler.kube.backoff import Backoff, RateLimit
+from rescheduler.kube.clock import WALL_CLOCK, Clock, ServerClock
+from rescheduler.kube.object_decoding import decoded_event, decoded_objects, problem_with
 from rescheduler.kube.request import Request
 from rescheduler.kube.transport import Timeouts, Transport
-from rescheduler.kube.watch_events import WatchEvent, decoder_of, event_decoder_of, whole_lines
+from rescheduler.kube.watch_events import WatchEvent, whole_lines
 from rescheduler.model.kinds import POD, Kind
 from rescheduler.model.objects import Page
+from rescheduler.model.unreadable_objects import UnreadableObject
 
 T = TypeVar("T")
 
@@ -61,8 +64,11 @@ class Client:
         credentials: Credentials,
         settings: ClientSettings | None = None,
         chance: Random | None = None,
+        clock: Clock = WALL_CLOCK,
     ) -> None:
         self.settings = settings or ClientSettings()
+        self.server_clock = ServerClock(clock)
+        """The server's time, for everything that is compared with the times of objects."""
         self._authentication = credentials.authentication
         self._transport = Transport(credentials, self.settings.timeouts)
         self._limit = RateLimit(self.settings.requests_per_second, self.settings.burst)
@@ -94,7 +100,7 @@ class Client:
                 query["continue"] = token
             request = Request("GET", kind.path, query)
             page = await self._read(request, Page[msgspec.Raw])
-            objects = decoded(page.items, kind.type, request)
+            objects = decoded(page.items, kind, request)
             yield ListPage(page.metadata.resource_version, len(page.items), objects)
             token = page.metadata.continue_token
             if not token:
@@ -111,12 +117,11 @@ class Client:
             "timeoutSeconds": str(timeout_seconds),
         }
         request = Request("GET", kind.path, query)
-        decode = event_decoder_of(kind.type).decode
         async with self._answer(request, self.settings.timeouts.watch) as response:
             yield ()
             try:
                 async for lines in whole_lines(response.content.iter_any()):
-                    yield [decode(line) for line in lines]
+                    yield [decoded_event(line, kind) for line in lines]
             except msgspec.DecodeError as error:
                 raise api_errors.from_body(request, error) from error
             except aiohttp.SocketTimeoutError:
@@ -181,6 +186,9 @@ class Client:
         answer = await self._repeatedly(request)
         try:
             return answer.decode(type)
+        except msgspec.ValidationError as error:
+            problem = problem_with(msgspec.json.decode(answer.body), type, error)
+            raise api_errors.from_body(request, problem) from error
         except msgspec.DecodeError as error:
             raise api_errors.from_body(request, error) from error
 
@@ -244,6 +252,7 @@ class Client:
             async with AsyncExitStack() as stack:
                 send = self._transport.send
                 response = await stack.enter_async_context(send(request, identity, timeout))
+                self.server_clock.observe(response.headers.get("Date"))
                 if response.status == HTTPStatus.UNAUTHORIZED:
                     renewed = await self._authentication.after_rejection(identity)
                     if is_another(renewed, identity):
@@ -262,12 +271,12 @@ def selection_of(kind: Kind[Any]) -> dict[str, str]:
     return {"labelSelector": kind.selector} if kind.selector else {}
 
 
-def decoded(raw: Iterable[msgspec.Raw], type: type[T], request: Request) -> Iterator[T]:
+def decoded(
+    raw: Iterable[msgspec.Raw], kind: Kind[T], request: Request
+) -> Iterator[T | UnreadableObject]:
     """The objects of a page, one after the other."""
-    decode = decoder_of(type).decode
     try:
-        for item in raw:
-            yield decode(item)
+        yield from decoded_objects(raw, kind)
     except msgspec.DecodeError as error:
         raise api_errors.from_body(request, error) from error
 

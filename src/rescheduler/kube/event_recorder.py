@@ -11,14 +11,25 @@ from random import Random
 from typing import Any
 
 from rescheduler.errors import ReschedulerError
-from rescheduler.kube.api_server import ApiServer
+from rescheduler.kube.api_server import ApiServer, collection_path
 from rescheduler.kube.clock import WALL_CLOCK
+from rescheduler.model.kinds import Kind
+from rescheduler.model.objects import Identity, Part
 
 logger = logging.getLogger(__name__)
 
 MOST_WAITING = 1000
 LONGEST_MESSAGE = 1000
 COMPONENT = "rescheduler"
+
+
+class EventObject(Part, frozen=True):
+    """An Event, which we write and never read."""
+
+    metadata: Identity
+
+
+EVENT = Kind("Event", "v1", "events", True, EventObject)
 
 
 class EventRecorder:
@@ -59,7 +70,7 @@ class EventRecorder:
     async def _send(self, body: dict[str, Any]) -> None:
         namespace = body["metadata"]["namespace"]
         try:
-            await self._server.create(f"/api/v1/namespaces/{namespace}/events", body)
+            await self._server.create(collection_path(EVENT, namespace), body)
         except ReschedulerError as error:
             logger.debug("Failed to send an Event", extra={"error": str(error)})
 

@@ -29,9 +29,10 @@ from rescheduler.errors import (
 from rescheduler.kube.api_errors import from_status
 from rescheduler.kube.api_server import PAGE_SIZE, ApiServer
 from rescheduler.kube.backoff import Backoff
-from rescheduler.kube.watch_events import Bookmark, Deleted, Failed, WatchEvent
+from rescheduler.kube.watch_events import Bookmark, Deleted, Failed, Unreadable, WatchEvent
 from rescheduler.model.objects import ObjectMeta
-from rescheduler.model.tables.table import Table, TableChange
+from rescheduler.model.tables.table import Table, TableChange, version_number
+from rescheduler.model.unreadable_objects import CONSEQUENCES, UnreadableObject
 
 T = TypeVar("T")
 
@@ -82,6 +83,7 @@ class ListWatch(Generic[T]):
         self._fresh_at: float | None = None
         self._failures = 0
         self._settled = asyncio.Event()
+        self._follows = False
 
     @property
     def synced(self) -> bool:
@@ -109,6 +111,7 @@ class ListWatch(Generic[T]):
 
     async def run(self) -> None:
         """Fill the table and keep it up to date until cancelled."""
+        self._follows = True
         while True:
             try:
                 if self._version == NO_VERSION:
@@ -148,7 +151,10 @@ class ListWatch(Generic[T]):
             async for page in pages:
                 version = page.resource_version
                 for item in page.objects:
-                    self._tell(self._table.put(item))
+                    if isinstance(item, UnreadableObject):
+                        self._take_unreadable(item)
+                    else:
+                        self._tell(self._table.put(item))
         self._tell(self._table.finish_replace())
         self.lists += 1
         self._version = int(version)
@@ -188,6 +194,9 @@ class ListWatch(Generic[T]):
         if isinstance(event, Bookmark):
             self._version = max(self._version, int(event.object.metadata.resource_version))
             return
+        if isinstance(event, Unreadable):
+            self._take_unreadable_event(event)
+            return
         metadata: ObjectMeta = event.object.metadata  # type: ignore[attr-defined]
         version = int(metadata.resource_version)
         if version <= self._version:
@@ -196,6 +205,30 @@ class ListWatch(Generic[T]):
         changes = self._table.remove(event.object) if remove else self._table.put(event.object)
         self._version = version
         self._tell(changes)
+
+    def _take_unreadable_event(self, event: Unreadable) -> None:
+        version = version_number(event.object.resource_version)
+        if version and version <= self._version:
+            return
+        if event.is_deleted:
+            self._tell(self._table.remove_unreadable(event.object))
+        else:
+            self._take_unreadable(event.object)
+        self._version = max(self._version, version)
+
+    def _take_unreadable(self, obj: UnreadableObject) -> None:
+        """Go on without an object that cannot be decoded, if that can be done."""
+        consequence = obj.consequence if self.kind in CONSEQUENCES else None
+        if consequence is None:
+            # A list shows the object as it will be then. The watch would only show it again.
+            self._version = NO_VERSION
+            raise Unavailable(f"LIST {self.kind.path}", f"cannot be decoded: {obj}")
+        if self._follows:
+            # Who lists once has a snapshot to show it from.
+            why = {"problem": obj.problem, "consequence": consequence.value}
+            extra = {"kind": obj.kind, "object": obj.key, **why}
+            logger.warning("Went on without an object that cannot be decoded", extra=extra)
+        self._tell(self._table.put_unreadable(obj))
 
     def _tell(self, changes: Sequence[TableChange]) -> None:
         if not self._subscribers:

@@ -1,6 +1,7 @@
 """Send one request over HTTP and return what comes back. No retries here."""
 
 import socket
+import ssl
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -60,6 +61,16 @@ class Timeouts:
         )
 
 
+@dataclass(eq=False)
+class IdentitySession:
+    """Connections that were all opened with the same client certificate."""
+
+    certificate: ClientCertificate | None
+    http: aiohttp.ClientSession
+    requests: int = 0
+    """How many requests are being sent or answered."""
+
+
 class Transport:
     """Connections to one API server, which are kept and used again."""
 
@@ -67,17 +78,17 @@ class Transport:
         self.server = credentials.server
         self.timeouts = timeouts
         self._credentials = credentials
+        # Also checks the authorities now, and not when the first request is sent.
         self._ssl = ssl_context(credentials.trust, credentials.source)
-        self._session: aiohttp.ClientSession | None = None
-        self._retired: list[aiohttp.ClientSession] = []
-        self._certificate: ClientCertificate | None = None
+        self._session: IdentitySession | None = None
+        self._retired: set[IdentitySession] = set()
 
     async def close(self) -> None:
         """Close all connections, also those in use."""
         for session in [*self._retired, self._session]:
             if session is not None:
-                await session.close()
-        self._retired, self._session = [], None
+                await session.http.close()
+        self._retired, self._session = set(), None
 
     @asynccontextmanager
     async def send(
@@ -87,38 +98,63 @@ class Transport:
         headers = {"Content-Type": request.content_type} if request.body is not None else {}
         if identity.authorization:
             headers["Authorization"] = identity.authorization
-        async with self._session_for(identity.certificate).request(
-            request.method,
-            self.server + request.path,
-            params=request.query,
-            data=request.body,
-            headers=headers,
-            timeout=timeout,
-            allow_redirects=False,
-            proxy=self._credentials.proxy,
-            server_hostname=self._credentials.trust.server_name,
-        ) as response:
+        async with (
+            self._session_for(identity.certificate) as session,
+            session.request(
+                request.method,
+                self.server + request.path,
+                params=request.query,
+                data=request.body,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+                proxy=self._credentials.proxy,
+                server_hostname=self._credentials.trust.server_name,
+            ) as response,
+        ):
             yield response
 
-    def _session_for(self, certificate: ClientCertificate | None) -> aiohttp.ClientSession:
+    @asynccontextmanager
+    async def _session_for(
+        self, certificate: ClientCertificate | None
+    ) -> AsyncIterator[aiohttp.ClientSession]:
         """The session; a new one when the client certificate was renewed.
 
-        Connections that were opened with the old one would go on being refused. Watches on them
-        end by themselves, so the old session is only closed with the others.
+        Connections that were opened with the old one would go on being refused. The old session
+        is closed when its last request has ended, which for a watch may take minutes.
         """
-        if certificate != self._certificate:
-            load_certificate(self._ssl, certificate)
-            self._certificate = certificate
+        if self._session is None or certificate != self._session.certificate:
+            renewed = self._new_session(certificate)
             if self._session is not None:
-                self._retired.append(self._session)
-                self._session = None
-        if self._session is None:
-            self._session = self._new_session()
-        return self._session
+                self._retired.add(self._session)
+            self._session = renewed
+        session = self._session
+        session.requests += 1
+        try:
+            await self._close_unused()
+            yield session.http
+        finally:
+            session.requests -= 1
+            await self._close_unused()
 
-    def _new_session(self) -> aiohttp.ClientSession:
+    async def _close_unused(self) -> None:
+        """Close old sessions that no request uses any more."""
+        unused = {session for session in self._retired if not session.requests}
+        self._retired -= unused
+        for session in unused:
+            await session.http.close()
+
+    def _new_session(self, certificate: ClientCertificate | None) -> "IdentitySession":
+        # Certificates need a context of their own: open connections still use that of the last one.
+        context = self._ssl
+        if certificate is not None:
+            context = ssl_context(self._credentials.trust, self._credentials.source)
+            load_certificate(context, certificate)
+        return IdentitySession(certificate, self._new_http_session(context))
+
+    def _new_http_session(self, context: ssl.SSLContext) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
-            ssl=self._ssl,
+            ssl=context,
             keepalive_timeout=IDLE_CONNECTION_SECONDS,
             socket_factory=socket_with_keepalive,
         )

@@ -10,6 +10,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from rescheduler.model.json_decoder import JsonDecoder
+from rescheduler.model.unreadable_objects import UnreadableObject
+
 T = TypeVar("T")
 
 
@@ -22,7 +25,7 @@ class Cause(msgspec.Struct, frozen=True):
 class Details(msgspec.Struct, frozen=True):
     """What the server adds to a refusal."""
 
-    causes: tuple[Cause, ...] | None = ()
+    causes: tuple[Cause, ...] = ()
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -35,8 +38,8 @@ class Status(msgspec.Struct, frozen=True):
 
     def has_cause(self, reason: str) -> bool:
         """Whether the details give this reason."""
-        causes = self.details.causes if self.details else None
-        return any(cause.reason == reason for cause in causes or ())
+        causes = self.details.causes if self.details else ()
+        return any(cause.reason == reason for cause in causes)
 
 
 class Added(msgspec.Struct, Generic[T], frozen=True, gc=False, tag="ADDED", tag_field="type"):
@@ -81,31 +84,39 @@ class Failed(msgspec.Struct, frozen=True, tag="ERROR", tag_field="type"):
     object: Status
 
 
-WatchEvent: TypeAlias = Added[T] | Modified[T] | Deleted[T] | Bookmark | Failed
+class Unreadable(msgspec.Struct, frozen=True):
+    """Something happened to an object that cannot be decoded. No event of the server's own."""
+
+    object: UnreadableObject
+    is_deleted: bool = False
 
 
-def decoder_of(type: type[T]) -> msgspec.json.Decoder[T]:
+WatchEvent: TypeAlias = Added[T] | Modified[T] | Deleted[T] | Bookmark | Failed | Unreadable
+
+
+def decoder_of(type: type[T]) -> JsonDecoder[T]:
     """The decoder for a type. Each is built once: building one costs more than using it."""
     wanted: Any = type
     return _cached_decoder(wanted)
 
 
-def event_decoder_of(type: type[T]) -> msgspec.json.Decoder[WatchEvent[T]]:
+def event_decoder_of(type: type[T]) -> JsonDecoder[WatchEvent[T]]:
     """The decoder for watch events about objects of a type."""
     wanted: Any = type
     return _cached_event_decoder(wanted)
 
 
 @cache
-def _cached_decoder(type: Any) -> msgspec.json.Decoder[Any]:
+def _cached_decoder(type: Any) -> JsonDecoder[Any]:
     """`decoder_of`, for which a cache cannot express the types."""
-    return msgspec.json.Decoder(type)
+    return JsonDecoder(type)
 
 
 @cache
-def _cached_event_decoder(type: Any) -> msgspec.json.Decoder[Any]:
+def _cached_event_decoder(type: Any) -> JsonDecoder[Any]:
     """`event_decoder_of`, likewise."""
-    return msgspec.json.Decoder(Added[type] | Modified[type] | Deleted[type] | Bookmark | Failed)
+    events: Any = Added[type] | Modified[type] | Deleted[type] | Bookmark | Failed
+    return JsonDecoder(events)
 
 
 async def whole_lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[list[bytes]]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+from urllib.parse import quote
 
 from rescheduler.model import objects
 
@@ -27,10 +28,10 @@ class Kind(Generic[T]):
         return f"{root}/{self.api_version}/{self.plural}"
 
     def object_path(self, namespace: str, name: str) -> str:
-        """The URL path of one object."""
+        """The URL path of one object. Whatever is special in a URL is quoted."""
         root, _, plural = self.path.rpartition("/")
-        scope = f"/namespaces/{namespace}" if self.namespaced else ""
-        return f"{root}{scope}/{plural}/{name}"
+        scope = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced else ""
+        return f"{root}{scope}/{plural}/{quote(name, safe='')}"
 
 
 NODE = Kind("Node", "v1", "nodes", False, objects.Node)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from rescheduler.model.move_labels import has_move_labels, without_move_labels
 from rescheduler.model.objects import (
     Affinity,
     Annotations,
@@ -32,6 +33,8 @@ from rescheduler.model.objects import (
 )
 from rescheduler.model.resources import PODS, held_by, in_units, pod_amounts
 from rescheduler.model.rules.immovable_pods import runs_to_completion
+from rescheduler.model.rules.placing_affinity import is_new_pod, without_pin, without_steering
+from rescheduler.model.selected_labels import SelectedLabels, named_by_pod
 
 
 class Resize(Part):
@@ -124,23 +127,37 @@ class PodTemplate(Part):
 
 
 Parts = tuple[Any, ...]
-_OWNER = PodTemplate.__struct_fields__.index("owner")
+_LABELS, _OWNER = map(PodTemplate.__struct_fields__.index, ("labels", "owner"))
+_UNMARKED = dict.fromkeys(("original_pod", "previous_marks", "steered_by"))
 
 
-def shared_parts(pod: Pod) -> Parts:
-    """What `pod` shares with its replicas: the fields of its template, in their order."""
+def shared_parts(pod: Pod, selected: frozenset[str]) -> Parts:
+    """What `pod` shares with its replicas: the fields of its template, in their order.
+
+    Nothing that migrations have written on the pod is shared, except for labels that selectors in
+    the cluster name: `selected`.
+    """
     metadata, spec = pod.metadata, pod.spec
+    labels = metadata.labels
+    if has_move_labels(labels):
+        labels = without_move_labels(labels, selected)
+    annotations, affinity = metadata.annotations, spec.affinity
+    if annotations.original_pod is not None or annotations.previous_marks is not None:
+        # The scheduler goes by all of the affinity, as long as the pod is not bound.
+        if affinity is not None and spec.node_name:
+            affinity = _without_placing(affinity, annotations)
+        annotations = msgspec.structs.replace(annotations, **_UNMARKED)
     return (
         metadata.namespace,
-        metadata.labels,
-        metadata.annotations,
+        labels,
+        annotations,
         metadata.controller,
         spec.containers,
         spec.init_containers,
         spec.overhead,
         spec.resources.requests if spec.resources is not None else {},
         spec.node_selector,
-        spec.affinity,
+        affinity,
         spec.tolerations,
         spec.topology_spread_constraints,
         # Each pod has a token volume with a random name: with it, every pod would be unique.
@@ -154,6 +171,21 @@ def shared_parts(pod: Pod) -> Parts:
         runs_to_completion(spec.restart_policy),
         _resize_of(pod),
     )
+
+
+def _without_placing(affinity: Affinity, marks: Annotations) -> Affinity | None:
+    """The affinity without what migrations have added to it; None if nothing is left."""
+    body = msgspec.to_builtins(affinity)
+    if is_new_pod(marks.original_pod, marks.previous_marks):
+        body = without_pin(body)
+    if marks.steered_by is not None:
+        body = without_steering(body)
+    return msgspec.convert(body, Affinity) if body else None
+
+
+def with_labels(parts: Parts, labels: Labels) -> Parts:
+    """The same parts with other labels."""
+    return (*parts[:_LABELS], labels, *parts[_LABELS + 1 :])
 
 
 def _resize_of(pod: Pod) -> Resize | None:
@@ -194,12 +226,16 @@ def _owner_uid(parts: Parts) -> str:
 
 
 class PooledTemplate(NamedTuple):
-    """A template, the parts it was built from, and what its pods ask for and hold."""
+    """A template, the parts it was built from, and what follows from them."""
 
     template: PodTemplate
     parts: Parts
     asked: dict[str, int]
+    """What its pods ask for."""
     held: dict[str, int]
+    """What its pods hold."""
+    selects_by: frozenset[str]
+    """The labels of migrations that its own affinity and spread name."""
 
 
 class TemplatePool:
@@ -216,10 +252,23 @@ class TemplatePool:
         self.added = 0
         """How many templates were ever added."""
         self._added_as = array("q")
+        self.selected_labels = SelectedLabels()
+        """The labels of migrations that templates have, because selectors name them."""
 
     def acquire(self, pod: Pod) -> int:
         """The number of the template of `pod`, which now has one user more."""
-        parts = shared_parts(pod)
+        return self._acquire(shared_parts(pod, self.selected_labels.keys))
+
+    def acquire_with(self, number: int, move_labels: Labels) -> int:
+        """The number of a template for a pod that has these labels of migrations, and else is as
+        the template with that number. It now has one user more."""
+        selected = self.selected_labels.keys
+        parts = self[number].parts
+        own = without_move_labels(parts[_LABELS], frozenset())
+        shown = {key: value for key, value in move_labels.items() if key in selected}
+        return self._acquire(with_labels(parts, {**own, **shown}))
+
+    def _acquire(self, parts: Parts) -> int:
         # Most likely it is that of its owner's last pod, and comparing is quicker than digesting.
         owner = _owner_uid(parts)
         number = self._latest_of_owner.get(owner, -1)
@@ -237,6 +286,7 @@ class TemplatePool:
             if self._latest_of_owner.get(owner) == number:
                 del self._latest_of_owner[owner]
             del self._number_of[self._digests[number]]
+            self.selected_labels.remove(self[number].selects_by)
             self._entries[number] = None
             self._free.append(number)
 
@@ -268,7 +318,8 @@ class TemplatePool:
         template = PodTemplate(*parts)
         asked = template.asked()
         held = asked if template.resize is None else template.held()
-        entry = PooledTemplate(template, parts, asked, held)
+        selects_by = named_by_pod(template.affinity, template.spread)
+        entry = PooledTemplate(template, parts, asked, held, selects_by)
         if self._free:
             number = self._free.pop()
             self._digests[number], self._entries[number] = digest, entry
@@ -279,6 +330,7 @@ class TemplatePool:
             self._users.append(0)
             self._added_as.append(0)
         self._number_of[digest] = number
+        self.selected_labels.add(selects_by)
         self.added += 1
         self._added_as[number] = self.added
         return number

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rescheduler.model.move_labels import MoveLabels
 from rescheduler.model.objects import (
     CsiDriver,
     CsiNode,
@@ -31,6 +32,7 @@ from rescheduler.model.objects import (
 )
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.uids import Uids
+from rescheduler.model.unreadable_objects import UnreadableObject
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int32]
@@ -43,7 +45,9 @@ UNKNOWN_NODE = -2
 """The pod is bound to a node that is not there: it was just deleted, or is not known yet."""
 
 PHASES = ("", "Pending", "Running", "Succeeded", "Failed", "Unknown")
-RUNNING, SUCCEEDED, FAILED = (PHASES.index(name) for name in ("Running", "Succeeded", "Failed"))
+RUNNING, SUCCEEDED, FAILED, UNKNOWN = (
+    PHASES.index(name) for name in ("Running", "Succeeded", "Failed", "Unknown")
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +61,14 @@ class PodColumns:
     phase: npt.NDArray[np.int8]
     ready: Bools
     deleting: Bools
+    gated: Bools
+    """Pods that the scheduler leaves alone until all their scheduling gates are gone."""
+    nominated: Ints
+    """The node that the scheduler keeps room on for a pod that waits; NO_NODE if there is none."""
     created: Floats
+    move_labels: MoveLabels
+    """Labels that migrations have written on pods. Templates have only those that some selector in
+    the cluster names."""
 
     def __post_init__(self) -> None:
         _freeze(self)
@@ -88,6 +99,12 @@ class PodColumns:
         """Pods that wait for a node."""
         waiting: Bools = (self.node == NO_NODE) & ~self.finished & ~self.deleting
         return waiting
+
+    @cached_property
+    def promised(self) -> Bools:
+        """Pods without a node for which room is kept on one that we know."""
+        found: Bools = (self.node == NO_NODE) & (self.nominated >= 0) & ~self.finished
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +154,8 @@ class Snapshot:
     storage_classes: Mapping[str, StorageClass] = field(default_factory=dict)
     csi_nodes: Mapping[str, CsiNode] = field(default_factory=dict)
     csi_drivers: Mapping[str, CsiDriver] = field(default_factory=dict)
+    unreadable: tuple[UnreadableObject, ...] = ()
+    """Objects that the server has and we cannot decode. Plans do nothing that these may forbid."""
 
     def __post_init__(self) -> None:
         _freeze(self)

@@ -9,6 +9,9 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
+NIL_UID = str(UUID(int=0))
+"""Stands for none."""
+
 _SIZE = 16
 _EMPTY = bytes(_SIZE)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -44,6 +47,10 @@ class Uids:
         if packed is None:
             self._odd[len(self)] = uid
         self._packed += packed or _EMPTY
+
+    def grow_to(self, size: int) -> None:
+        """Add rows without a uid at the end, until there are so many."""
+        self._packed.extend(bytes(size * _SIZE - len(self._packed)))
 
     def is_at(self, row: int, uid: str) -> bool:
         """Whether this uid is in that row, without unpacking it."""

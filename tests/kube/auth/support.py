@@ -129,7 +129,9 @@ def calls_of(directory: Path) -> int:
     return len((directory / "calls").read_text())
 
 
-def client_certificate(cluster: TestCluster, name: str) -> tuple[bytes, bytes]:
+def client_certificate(
+    cluster: TestCluster, name: str, lifetime: datetime.timedelta = datetime.timedelta(days=1)
+) -> tuple[bytes, bytes]:
     """A certificate and key for a user, by the authority that the server trusts."""
     files = cluster.layout.certificates
     authority = x509.load_pem_x509_certificate(files.ca_file.read_bytes())
@@ -144,7 +146,7 @@ def client_certificate(cluster: TestCluster, name: str) -> tuple[bytes, bytes]:
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_after(now + lifetime)
         .sign(authority_key, hashes.SHA256())
     )
     return (

@@ -22,6 +22,13 @@ class ClientCertificate:
     key: Path | bytes = field(repr=False)
     # Where it comes from, for messages.
     source: str = field(default="client certificate", compare=False)
+    # Another one means that a file has new content.
+    version: str = field(default="", repr=False)
+
+    @property
+    def is_in_files(self) -> bool:
+        """Whether somebody may replace it."""
+        return isinstance(self.certificate, Path) or isinstance(self.key, Path)
 
 
 @dataclass(frozen=True)
@@ -63,10 +70,8 @@ def default_context(authorities: Path | bytes | None) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=authorities)
 
 
-def load_certificate(context: ssl.SSLContext, certificate: ClientCertificate | None) -> None:
+def load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
     """Present `certificate` on new connections."""
-    if certificate is None:
-        return
     try:
         with as_file(certificate.certificate) as file, as_file(certificate.key) as key_file:
             # Without a password, OpenSSL would ask on the terminal for that of an encrypted key.

@@ -23,6 +23,7 @@ from rescheduler.kube.auth.authentication import ClientIdentity, bearer
 from rescheduler.kube.auth.certificates import ClientCertificate
 from rescheduler.kube.auth.clusters import authorities_of
 from rescheduler.kube.auth.kubeconfig import ChosenContext, Cluster, Entry, Exec, reason
+from rescheduler.model.json_decoder import JsonDecoder
 
 V1 = "client.authentication.k8s.io/v1"
 V1BETA1 = "client.authentication.k8s.io/v1beta1"
@@ -135,7 +136,7 @@ class ExecPlugin:
     def _status_in(self, output: bytes) -> ExecCredentialStatus:
         """The credentials in what the plugin printed, if it has the form that we asked for."""
         try:
-            answer = msgspec.json.decode(output, type=ExecCredential)
+            answer = JsonDecoder(ExecCredential).decode(output)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._error(f"expected an {KIND} as JSON on standard output: {error}") from error
         for field, value, expected in (

@@ -16,8 +16,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from rescheduler.errors import CredentialsError
+from rescheduler.files.bad_document import BadDocument
 from rescheduler.files.conversion import converted
-from rescheduler.files.documents import BadDocument, yaml_documents
+from rescheduler.files.documents import yaml_documents
 from rescheduler.files.invalid_value import BadValue, InvalidValue
 
 T = TypeVar("T")

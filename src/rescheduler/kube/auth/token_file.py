@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rescheduler.errors import CredentialsError
 from rescheduler.kube.auth.authentication import Authentication, ClientIdentity, bearer
-from rescheduler.kube.auth.certificates import ClientCertificate
+from rescheduler.kube.auth.certificate_files import ClientCertificateFiles
 
 # How often a token file is read again, as client-go does. The kubelet rotates a token long
 # before it expires, so a minute late is early enough.
@@ -12,9 +12,9 @@ TOKEN_FILE_SECONDS = 60.0
 
 
 def token_file(
-    path: Path, certificate: ClientCertificate | None = None, fallback: str = ""
+    path: Path, files: ClientCertificateFiles | None = None, fallback: str = ""
 ) -> Authentication:
-    """A token that someone else replaces in a file now and then.
+    """A token that someone else replaces in a file now and then, perhaps next to a certificate.
 
     `fallback` is a token to use while the file cannot be read.
     """
@@ -26,6 +26,7 @@ def token_file(
             if not fallback:
                 raise
             token = fallback
+        certificate = None if files is None else files.current()
         return ClientIdentity(bearer(token, f"token file {path}"), certificate, TOKEN_FILE_SECONDS)
 
     return Authentication(load)

@@ -17,6 +17,7 @@ from rescheduler.kube.auth.authentication import (
     fixed,
     header_value,
 )
+from rescheduler.kube.auth.certificate_files import CERTIFICATE_FILE_SECONDS, ClientCertificateFiles
 from rescheduler.kube.auth.certificates import ClientCertificate
 from rescheduler.kube.auth.exec_plugin import ExecPlugin
 from rescheduler.kube.auth.kubeconfig import ChosenContext, Entry, User
@@ -33,6 +34,7 @@ def authentication_of(chosen: ChosenContext, server: str) -> Authentication:
     user = chosen.user
     refuse_auth_provider(user)
     authorization, certificate = authorization_of(user), certificate_of(user)
+    files = None if certificate is None else ClientCertificateFiles(certificate)
     plugin = None if user.value.exec is None else ExecPlugin(user.value.exec, chosen)
     if not server.startswith("https:"):
         # As kubectl does: a secret is not sent where everyone can read it.
@@ -42,10 +44,21 @@ def authentication_of(chosen: ChosenContext, server: str) -> Authentication:
         return fixed(ClientIdentity())
     if user.value.token_file:
         path = user.resolved(user.value.token_file)
-        return token_file(path, certificate, fallback=user.value.token)
+        return token_file(path, files, fallback=user.value.token)
     if plugin is not None and not authorization and certificate is None:
         return Authentication(plugin.identity)
+    if files is not None and certificate is not None and certificate.is_in_files:
+        return certificate_in_files(authorization, files)
     return fixed(ClientIdentity(authorization, certificate))
+
+
+def certificate_in_files(authorization: str, files: ClientCertificateFiles) -> Authentication:
+    """A client certificate that someone else replaces now and then."""
+
+    async def load() -> ClientIdentity:
+        return ClientIdentity(authorization, files.current(), CERTIFICATE_FILE_SECONDS)
+
+    return Authentication(load)
 
 
 def refuse_auth_provider(user: Entry[User]) -> None:

@@ -19,8 +19,11 @@ from rescheduler.labels import (
     MOVE_COST,
     NODE_COST,
     OLD_STORAGE_CLASS,
+    ORIGINAL_POD,
+    PREVIOUS_MARKS,
     SAFE_TO_EVICT,
     SELECTED_NODE,
+    STEERED_BY,
 )
 from rescheduler.model.quantities import Quantity
 
@@ -65,6 +68,10 @@ class Annotations(Part):
     node_cost: str = msgspec.field(default="", name=NODE_COST)
     cordoned_for_maintenance: str = msgspec.field(default="", name=CORDONED_BY)
     default_storage_class: str = msgspec.field(default="", name=DEFAULT_STORAGE_CLASS)
+    # What migrations have written on a pod. Templates do not have it: it differs by pod.
+    original_pod: str | None = msgspec.field(default=None, name=ORIGINAL_POD)
+    previous_marks: str | None = msgspec.field(default=None, name=PREVIOUS_MARKS)
+    steered_by: str | None = msgspec.field(default=None, name=STEERED_BY)
     # These count by being there, whatever they say.
     mirror: str | None = msgspec.field(default=None, name=MIRROR_POD)
     selected_node: str | None = msgspec.field(default=None, name=SELECTED_NODE)

@@ -126,6 +126,12 @@ class PodResourceClaim(Part):
     name: str = ""
 
 
+class SchedulingGate(Part):
+    """Keeps the scheduler from placing the pod, until whoever has added it removes it."""
+
+    name: str = ""
+
+
 class PodSpec(Part):
     """What a pod asks for."""
 
@@ -145,6 +151,7 @@ class PodSpec(Part):
     host_network: bool = False
     host_users: bool | None = None
     restart_policy: str = ""
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
 
 
 class ContainerStatus(Part):
@@ -159,6 +166,7 @@ class PodStatus(Part):
     """How a pod is doing."""
 
     phase: str = ""
+    nominated_node_name: str = ""
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()

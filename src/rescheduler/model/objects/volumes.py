@@ -1,6 +1,6 @@
 # mypy: disable-error-code="misc"
 # (mypy does not see that structs inherit being frozen)
-"""Volumes as pods name them, with the sources that have a say in where a pod may run."""
+"""Volumes as pods name them, with their sources."""
 
 import msgspec
 
@@ -70,7 +70,12 @@ class PortworxVolume(Part):
 
 
 class Volume(Part):
-    """A volume, with the sources that have a say in where the pod may run."""
+    """A volume with its source, as far as the source has a say in where a pod may run, or in
+    whether two pods may use it at once.
+
+    Every kind of source that is known has a field here. A volume with none of them is of a kind
+    that we do not know.
+    """
 
     name: str = ""
     persistent_volume_claim: ClaimVolume | None = None
@@ -84,8 +89,34 @@ class Volume(Part):
     azure_disk: AzureDisk | None = None
     cinder: CinderVolume | None = None
     portworx_volume: PortworxVolume | None = None
+    # Sources that any number of pods on any number of nodes may use.
+    projected: EmptySource | None = None
+    config_map: EmptySource | None = None
+    secret: EmptySource | None = None
+    downward_api: EmptySource | None = msgspec.field(default=None, name="downwardAPI")
+    csi: EmptySource | None = None
+    nfs: EmptySource | None = None
+    cephfs: EmptySource | None = None
+    glusterfs: EmptySource | None = None
+    quobyte: EmptySource | None = None
+    azure_file: EmptySource | None = None
+    image: EmptySource | None = None
+    git_repo: EmptySource | None = None
 
     @property
     def matters(self) -> bool:
-        """Whether it has a source that is read at all; config maps and the like have none."""
-        return self != Volume(self.name)
+        """Whether it has any say: config maps, network file systems and the like have none."""
+        return (
+            self.projected is None
+            and self.config_map is None
+            and self.secret is None
+            and self.downward_api is None
+            and self.csi is None
+            and self.nfs is None
+            and self.cephfs is None
+            and self.glusterfs is None
+            and self.quobyte is None
+            and self.azure_file is None
+            and self.image is None
+            and self.git_repo is None
+        )

@@ -138,6 +138,8 @@ class ServiceSpec(Part):
     """The pods that a Service sends traffic to; without a selector, none that it knows."""
 
     selector: Labels = {}
+    type: str = ""
+    publish_not_ready_addresses: bool = False
 
 
 class Service(Part):

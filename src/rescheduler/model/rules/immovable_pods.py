@@ -20,6 +20,15 @@ def belongs_to_node(owner_kind: str) -> bool:
     return is_daemon_pod(owner_kind) or owner_kind == "Node"
 
 
+def is_job(owner_kind: str, owner_api_version: str) -> bool:
+    """Whether a pod's owner is a Job of Kubernetes; custom resources have that name, too.
+
+    Its pods do not stand in for each other, and serve nobody. Files may leave the version out.
+    """
+    is_of_kubernetes = not owner_api_version or owner_api_version.startswith("batch/")
+    return owner_kind == "Job" and is_of_kubernetes
+
+
 def disables_rescheduling(labels: Mapping[str, str]) -> bool:
     """Whether a pod's labels say that it must not be moved."""
     return labels.get(RESCHEDULING) == "disabled"

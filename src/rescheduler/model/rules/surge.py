@@ -5,6 +5,9 @@ from rescheduler.model.objects import Deployment
 ADOPTING_OWNERS = ("ReplicaSet", "ReplicationController")
 """Owners that adopt a pod which was created for them. All others create their pods themselves."""
 
+IGNORES_NOMINATIONS = "its scheduler does not place pods where they are nominated"
+"""Why no pod can be created beforehand on a chosen node: it would be placed elsewhere."""
+
 _NO_SURGE = (0, "0", "0%")
 
 

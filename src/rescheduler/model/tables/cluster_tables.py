@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,9 +12,20 @@ from rescheduler.model.pod_templates import PooledTemplate
 from rescheduler.model.resources import BASIC
 from rescheduler.model.rules.node_availability import is_ready
 from rescheduler.model.snapshot import Int64s, NodeColumns, Snapshot
-from rescheduler.model.tables.object_table import NodeTable, ObjectTable
+from rescheduler.model.tables.object_table import NodeTable, ObjectTable, SelectorTable
 from rescheduler.model.tables.pod_table import PodTable
 from rescheduler.model.tables.table import Table
+
+T = TypeVar("T")
+
+_WITH_SELECTOR = (
+    kinds.BUDGET,
+    kinds.REPLICA_SET,
+    kinds.REPLICATION_CONTROLLER,
+    kinds.DEPLOYMENT,
+    kinds.STATEFUL_SET,
+)
+"""Kinds whose objects select pods by labels, as far as we read it."""
 
 
 class ClusterTables:
@@ -22,10 +33,17 @@ class ClusterTables:
 
     def __init__(self) -> None:
         self.nodes = NodeTable()
-        self.pods = PodTable()
+        self.pods = PodTable(self.nodes.numbers)
         self._others: dict[str, ObjectTable[Any]] = {
-            kind.name: ObjectTable(kind) for kind in KINDS if kind not in (kinds.NODE, kinds.POD)
+            kind.name: self.selector_table(kind) if kind in _WITH_SELECTOR else ObjectTable(kind)
+            for kind in KINDS
+            if kind not in (kinds.NODE, kinds.POD)
         }
+
+    def selector_table(self, kind: Kind[T]) -> SelectorTable[T]:
+        """A new table of objects that select pods, of which templates then have all that counts."""
+        pods = self.pods
+        return SelectorTable(kind, pods.pool.selected_labels, pods.follow_selected_labels)
 
     def tables(self) -> Iterable[Table[Any]]:
         """All tables, in the order in which kinds are best read: nodes before their pods."""
@@ -78,6 +96,11 @@ class ClusterTables:
             storage_classes=self.of(kinds.STORAGE_CLASS).by_key(),
             csi_nodes=self.of(kinds.CSI_NODE).by_key(),
             csi_drivers=self.of(kinds.CSI_DRIVER).by_key(),
+            unreadable=tuple(
+                table.unreadable[key]
+                for table in map(self.of, KINDS)
+                for key in sorted(table.unreadable)
+            ),
         )
 
 

@@ -1,14 +1,16 @@
 """Tables of whole objects, and the table of nodes."""
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
 from rescheduler.model.kinds import NODE, Kind
+from rescheduler.model.numbering import Numbering
 from rescheduler.model.objects import Node
 from rescheduler.model.resources import amounts_of, in_units
+from rescheduler.model.selected_labels import SelectedLabels, named_by_selector
 from rescheduler.model.tables.table import TableBase
 
 T = TypeVar("T")
@@ -39,6 +41,35 @@ class ObjectTable(TableBase[T]):
         del self._objects[row]
 
 
+class SelectorTable(ObjectTable[T]):
+    """Objects with a selector of pods. It counts the labels of migrations that they name."""
+
+    def __init__(
+        self, kind: Kind[T], selected: SelectedLabels, on_change: Callable[[], None]
+    ) -> None:
+        """`on_change` is called whenever other labels may be named."""
+        super().__init__(kind)
+        self._selected = selected
+        self._on_change = on_change
+
+    def _store(self, row: int, obj: T, prepared: Any) -> None:
+        before = self._objects.get(row)
+        super()._store(row, obj, prepared)
+        self._selected.add(_named_by(obj))
+        if before is not None:
+            self._selected.remove(_named_by(before))
+        self._on_change()
+
+    def _discard(self, row: int) -> None:
+        self._selected.remove(_named_by(self._objects[row]))
+        super()._discard(row)
+        self._on_change()
+
+
+def _named_by(obj: Any) -> frozenset[str]:
+    return named_by_selector(obj.spec.selector)
+
+
 class NodeTable(ObjectTable[Node]):
     """Nodes, and what each has to give in the scheduler's units, computed when it changes.
 
@@ -48,6 +79,8 @@ class NodeTable(ObjectTable[Node]):
 
     def __init__(self) -> None:
         super().__init__(NODE)
+        self.numbers: Numbering[str] = Numbering()
+        """The numbers of nodes by name. They have one while they, or pods on them, are there."""
         self._allocatable: dict[int, dict[str, int]] = {}
         self._changed_at = array("q")
 
@@ -77,11 +110,16 @@ class NodeTable(ObjectTable[Node]):
         return in_units(amounts_of(obj.status.allocatable))
 
     def _store(self, row: int, obj: Node, prepared: dict[str, int]) -> None:
+        if row not in self._objects:
+            self.numbers.acquire(obj.metadata.name)
         self._allocatable[row] = prepared
         super()._store(row, obj, prepared)
         self._note_change(row)
 
     def _discard(self, row: int) -> None:
+        number = self.numbers.find(self._objects[row].metadata.name)
+        assert number is not None, "a node has a number while it is there"
+        self.numbers.release(number)
         del self._allocatable[row]
         super()._discard(row)
         self._note_change(row)

@@ -14,6 +14,7 @@ import msgspec
 from rescheduler.model.kinds import Kind
 from rescheduler.model.objects import Identity
 from rescheduler.model.uids import Uids
+from rescheduler.model.unreadable_objects import UnreadableObject
 
 T = TypeVar("T")
 
@@ -44,6 +45,12 @@ class Table(Protocol[T]):
 
     def finish_replace(self) -> Sequence[TableChange]:
         """The list is complete: forget what was not in it."""
+
+    def put_unreadable(self, obj: UnreadableObject) -> Sequence[TableChange]:
+        """Take in that an object is there, but cannot be read; forget what it was before."""
+
+    def remove_unreadable(self, obj: UnreadableObject) -> Sequence[TableChange]:
+        """Forget an object whose last state cannot be read."""
 
 
 class _Rows:
@@ -84,6 +91,8 @@ class _Rows:
         """The row that is no longer in use."""
         row = self.row_of.pop(key)
         self._free.append(row)
+        if self._unconfirmed is not None:
+            self._unconfirmed.discard(key)
         return row
 
     def begin_replace(self) -> None:
@@ -104,6 +113,9 @@ class TableBase(ABC, Generic[T]):
         self._identity = _Rows()
         self.changes = 0
         """How often anything was put or removed: while it stays the same, so do the objects."""
+        self.unreadable: dict[str, UnreadableObject] = {}
+        """The objects that are there and cannot be read, by key."""
+        self._listed_as_unreadable: set[str] | None = None
 
     def put(self, obj: T) -> Sequence[TableChange]:
         metadata: Identity = obj.metadata  # type: ignore[attr-defined]
@@ -115,6 +127,8 @@ class TableBase(ABC, Generic[T]):
         # Before anything is changed: an object that cannot be read leaves the table as it was.
         prepared = self._prepare(obj)
         self.changes += 1
+        if self.unreadable:
+            self.unreadable.pop(key, None)
         row = identity.row_of.get(key)
         if row is None:
             self._store(identity.add(key, uid, version), obj, prepared)
@@ -123,21 +137,38 @@ class TableBase(ABC, Generic[T]):
             identity.versions[row] = version
             self._store(row, obj, prepared)
             return (TableChange("Modified", key, uid),)
-        deleted = self._drop(key)
-        self._store(identity.add(key, uid, version), obj, prepared)
+        # In one step, as what was prepared is true of the table as it is now: it may not be once
+        # the old object is gone.
+        deleted = TableChange("Deleted", key, identity.uids[row])
+        identity.uids[row], identity.versions[row] = uid, version
+        self._store(row, obj, prepared)
         return (deleted, TableChange("Added", key, uid))
 
     def remove(self, obj: T) -> Sequence[TableChange]:
         metadata: Identity = obj.metadata  # type: ignore[attr-defined]
-        row = self._identity.row_of.get(metadata.key)
-        if row is None or not self._identity.uids.is_at(row, metadata.uid):
-            return ()
-        return (self._drop(metadata.key),)
+        self._drop_unreadable(metadata.key, metadata.uid)
+        return self._drop_if_same(metadata.key, metadata.uid)
+
+    def put_unreadable(self, obj: UnreadableObject) -> Sequence[TableChange]:
+        self.changes += 1
+        self.unreadable[obj.key] = obj
+        if self._listed_as_unreadable is not None:
+            self._listed_as_unreadable.add(obj.key)
+        # Whatever it was before, it may be that no longer.
+        return (self._drop(obj.key),) if obj.key in self else ()
+
+    def remove_unreadable(self, obj: UnreadableObject) -> Sequence[TableChange]:
+        self._drop_unreadable(obj.key, obj.uid)
+        return self._drop_if_same(obj.key, obj.uid)
 
     def begin_replace(self) -> None:
         self._identity.begin_replace()
+        self._listed_as_unreadable = set()
 
     def finish_replace(self) -> Sequence[TableChange]:
+        listed, self._listed_as_unreadable = self._listed_as_unreadable or set(), None
+        for obj in [obj for key, obj in self.unreadable.items() if key not in listed]:
+            self._drop_unreadable(obj.key, obj.uid)
         return [self._drop(key) for key in sorted(self._identity.finish_replace())]
 
     def __len__(self) -> int:
@@ -152,6 +183,17 @@ class TableBase(ABC, Generic[T]):
         for key, row in identity.row_of.items():
             yield key, identity.uids[row], identity.versions[row]
 
+    def _drop_unreadable(self, key: str, uid: str) -> None:
+        if key in self.unreadable and self.unreadable[key].uid == uid:
+            self.changes += 1
+            del self.unreadable[key]
+
+    def _drop_if_same(self, key: str, uid: str) -> Sequence[TableChange]:
+        row = self._identity.row_of.get(key)
+        if row is None or not self._identity.uids.is_at(row, uid):
+            return ()
+        return (self._drop(key),)
+
     def _drop(self, key: str) -> TableChange:
         row = self._identity.drop(key)
         self.changes += 1
@@ -164,7 +206,8 @@ class TableBase(ABC, Generic[T]):
 
     @abstractmethod
     def _store(self, row: int, obj: T, prepared: Any) -> None:
-        """Keep an object in a row that is new or already holds an older version of it."""
+        """Keep an object in a row that is new, or that holds an older version of the object or
+        another one of the same key, which is to be let go."""
 
     @abstractmethod
     def _discard(self, row: int) -> None:
