@@ -210,6 +210,23 @@ def test_the_args_alone_will_do() -> None:
     assert policy(yaml.safe_dump(named)) == policy(CONFIGURATION)
 
 
+@pytest.mark.parametrize("written", ["1e-06", "1E-6", "+1e-6", "1.0e-6", "0.000001"])
+def test_numbers_may_have_an_exponent(written: str) -> None:
+    read = policy(f"costOptimization: {{moveCost: {written}}}")
+    assert read.cost_optimization.move_cost == 1e-6
+
+
+def test_json_numbers_are_read_however_they_are_written() -> None:
+    args = {"costOptimization": {"moveCost": 1e-06}, "defragmentation": {"shape": {"memory": 1e16}}}
+    read = policy(json.dumps(args))
+    assert read.cost_optimization.move_cost == 1e-06
+    assert read.defragmentation.amounts() == {"memory": 10**16}
+
+
+def test_text_that_looks_like_a_number_stays_text_in_quotes() -> None:
+    assert policy('excludedNamespaces: ["1e5"]').excluded_namespaces == ("1e5",)
+
+
 def test_a_selector_may_be_a_mapping() -> None:
     read = policy(
         "excludedPodSelector: {matchLabels: {app: web},"

@@ -1,16 +1,16 @@
 """Which pods may be moved, how, and what is said of those that may not."""
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.labels import MIRROR_POD
+from rescheduler.labels import MIGRATION_ID, MIRROR_POD
 from rescheduler.model.moves import Mode, Outcome
 from rescheduler.planning.context import DEFAULT_CONTEXT, MoveInFlight, PastMove, PlanningContext
 from rescheduler.planning.movability.movability import Blocker, Movability
-from rescheduler.settings import Policy, SecondsOrZero
+from rescheduler.settings import PodSelector, Policy, SecondsOrZero, SelectorExpression
 from testcluster.builders import (
     CREATED,
     budget,
@@ -147,7 +147,36 @@ def test_a_bare_pod_that_cannot_run_twice_stays() -> None:
     claim = {"name": "d", "persistentVolumeClaim": {"claimName": "d"}}
     movability = asked([pod("shop/bare", on="a", volumes=[claim])], Policy(allow_bare_pods=True))
     assert blockers(movability) == {"BarePod"}
-    assert detail(movability) == "it cannot be copied: only one node may attach its volume"
+    assert detail(movability) == (
+        "it cannot be copied: pods on two nodes must not use its volume at the same time"
+    )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"iscsi": {"targetPortal": "10.0.0.1:3260", "iqn": "iqn.2001-04.example:d", "lun": 0}},
+        {"fc": {"targetWWNs": ["50060e801049cfd1"], "lun": 0}},
+        {"hostPath": {"path": "/d"}},
+    ],
+)
+def test_a_pod_with_a_volume_that_is_not_shared_is_evicted_and_a_bare_one_stays(
+    source: dict[str, Any],
+) -> None:
+    policy = Policy(allow_bare_pods=True, allow_local_storage=True)
+    volume = {"name": "d", **source}
+    assert asked(web(volumes=[volume]), policy).mode(0) == Mode.EVICT
+    assert blockers(asked([pod("shop/bare", on="a", volumes=[volume])], policy)) == {"BarePod"}
+
+
+def test_a_pod_with_shared_volumes_only_is_handed_over() -> None:
+    volumes = [
+        {"name": "c", "configMap": {"name": "c"}},
+        {"name": "e", "emptyDir": {}},
+        {"name": "n", "nfs": {"server": "s", "path": "/"}},
+    ]
+    policy = Policy(allow_local_storage=True)
+    assert asked(web(volumes=volumes), policy).mode(0) == Mode.HANDOFF
 
 
 @pytest.mark.parametrize("restart_policy", ["Never", "OnFailure"])
@@ -164,6 +193,21 @@ def test_a_bare_pod_that_is_always_restarted_is_copied() -> None:
     bare = [pod("shop/bare", on="a", restartPolicy="Always"), pod("shop/default", on="a")]
     movability = asked(bare, Policy(allow_bare_pods=True))
     assert blockers(movability) == {None}
+
+
+@pytest.mark.parametrize(("operator", "expected"), [("Exists", [0]), ("DoesNotExist", [1, 2])])
+def test_the_policy_can_exclude_pods_by_what_migrations_have_written_on_them(
+    operator: Literal["Exists", "DoesNotExist"], expected: list[int]
+) -> None:
+    objects = web("aab")
+    objects[2]["metadata"]["labels"] |= {MIGRATION_ID: "5f3c"}
+    selector = PodSelector(match_expressions=(SelectorExpression(MIGRATION_ID, operator),))
+    movability = asked(objects, Policy(excluded_pod_selector=selector))
+    excluded = [row for row in range(3) if not movability.movable[row]]
+    assert excluded == expected
+    assert {blocker.name for row in expected if (blocker := movability.blocker(row))} == {
+        "ExcludedBySelector"
+    }
 
 
 @pytest.mark.parametrize("hash_of_file", ["5f3c", ""])
@@ -186,6 +230,47 @@ def test_local_storage_is_given_up_if_that_is_allowed(volume: dict[str, Any]) ->
     objects = web(volumes=[{"name": "d", **volume}])
     assert blockers(asked(objects)) == {"LocalStorage"}
     assert blockers(asked(objects, Policy(allow_local_storage=True))) == {None}
+
+
+@pytest.mark.parametrize(
+    ("phase", "name", "expected"),
+    [
+        ("Pending", "NotRunning", "it is not running yet"),
+        ("Unknown", "NotRunning", "its phase is Unknown"),
+        ("Running", "NotReady", "it is not Ready, so something is wrong already"),
+    ],
+)
+def test_a_pod_that_is_not_well_stays_and_a_node_that_is_silent_is_named(
+    phase: str, name: str, expected: str
+) -> None:
+    objects = [node("b"), *web("aa", phase=phase, ready=False)]
+    well, silent = (
+        Movability(snapshot_of([node("a", ready=ready), *objects]), Policy())
+        for ready in (True, False)
+    )
+    assert blockers(well) == blockers(silent) == {name}
+    assert detail(well) == expected
+    assert detail(silent) == "its node a is not Ready, so it is not known whether it runs"
+
+
+def test_pods_that_their_kubelet_has_evicted_or_not_admitted_hold_nothing_up() -> None:
+    """Their objects stay until somebody deletes them."""
+    owner, owned, *pods = web("ab")
+    left = [pod(f"shop/web-5d-x{n}", on="a", owner=owned, phase="Failed") for n in range(2)]
+    for body, reason in zip(left, ("Evicted", "OutOfcpu"), strict=True):
+        body["status"]["reason"] = reason
+    movability = asked([owner, owned, *pods, *left])
+    assert movability.movable.tolist() == [True, True, False, False]
+
+
+def test_a_deployment_is_whole_though_old_pods_of_a_silent_node_never_end() -> None:
+    """They were deleted and replaced, but nobody reports that they have ended."""
+    owner, owned, *pods = web("ab")
+    lost = pod("shop/web-5d-x", on="c", owner=owned, phase="Unknown")
+    lost["metadata"]["deletionTimestamp"] = CREATED
+    lost["status"]["reason"] = "NodeLost"
+    movability = asked([node("c", ready=False), owner, owned, *pods, lost])
+    assert movability.movable.tolist() == [True, True, False]
 
 
 def test_a_pod_may_be_too_young() -> None:
@@ -368,3 +453,20 @@ def test_a_pod_is_movable_just_if_it_has_no_blocker(
         found: Blocker | None = movability.blocker(row)
         assert is_movable == (found is None)
         assert found is None or found.detail
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        PlanningContext(ignoring_nominations=frozenset({WEB})),
+        PlanningContext(placing_blocker="the API server is too old"),
+    ],
+)
+def test_pods_that_cannot_be_placed_on_a_chosen_node_are_evicted(context: PlanningContext) -> None:
+    assert asked(web()).mode(0) == Mode.HANDOFF
+    assert asked(web(), context=context).mode(0) == Mode.EVICT
+
+
+def test_only_the_workload_whose_scheduler_ignores_nominations_is_evicted() -> None:
+    context = PlanningContext(ignoring_nominations=frozenset({"ReplicaSet/shop/api-5d"}))
+    assert asked(web(), context=context).mode(0) == Mode.HANDOFF

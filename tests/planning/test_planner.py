@@ -10,7 +10,13 @@ from rescheduler.model.moves import Mode
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import make_plan
-from rescheduler.settings import DefragmentationOptions, Policy, Seconds, StrategyName
+from rescheduler.settings import (
+    CostOptimizationOptions,
+    DefragmentationOptions,
+    Policy,
+    Seconds,
+    StrategyName,
+)
 from testcluster.builders import budget, daemonset, deployment, node, pod, replicaset, statefulset
 from testcluster.snapshots import snapshot_of
 
@@ -67,6 +73,55 @@ def test_a_plan_says_whether_its_search_was_complete() -> None:
     nothing = make_plan(snapshot, BALANCING, out_of_time=lambda: True)
     assert not nothing.search_complete
     assert nothing.moves == ()
+
+
+COSTS_TOO = (StrategyName.NODE_MAINTENANCE, StrategyName.COST_OPTIMIZATION)
+LEAVING = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
+
+
+@pytest.mark.parametrize("questions", [8, 20, 60, 10**9])
+def test_savings_that_are_too_small_do_not_cost_maintenance_its_time(questions: int) -> None:
+    nodes = [node("a", labels=LEAVING), *(node(name) for name in "bcde")]
+    snapshot = snapshot_of([*nodes, *replicas("web", "aabbccddee")])
+    policy = Policy(
+        enabled_strategies=COSTS_TOO,
+        cost_optimization=CostOptimizationOptions(minimum_savings=1000.0),
+        planning_timeout_seconds=Seconds(0.5),
+    )
+    asked = count()
+    plan = make_plan(snapshot, policy, out_of_time=lambda: next(asked) >= questions)
+    assert [(move.source, move.strategy) for move in plan.moves] == [("a", "NodeMaintenance")] * 2
+
+
+@pytest.mark.parametrize("questions", [0, 3, 10**9])
+def test_a_plan_without_worthwhile_savings_says_so(questions: int) -> None:
+    policy = Policy(
+        enabled_strategies=(StrategyName.COST_OPTIMIZATION,),
+        cost_optimization=CostOptimizationOptions(minimum_savings=1000.0),
+        planning_timeout_seconds=Seconds(0.5),
+    )
+    asked = count()
+    snapshot = snapshot_of([node("a"), node("b"), *replicas("web", "ab")])
+    plan = make_plan(snapshot, policy, out_of_time=lambda: next(asked) >= questions)
+    assert plan.moves == ()
+    assert (
+        plan.summary == "Nothing to move: CostOptimization found nothing that is worth its moves."
+    )
+
+
+def test_an_optimal_cluster_is_not_called_unfinished() -> None:
+    """Combinations may be searched for until the time is over, and there are none."""
+    full = [node(name, cpu="2") for name in "abc"]
+    snapshot = snapshot_of([*full, *replicas("web", "aabbcc")])
+    policy = Policy(enabled_strategies=(StrategyName.COST_OPTIMIZATION,))
+    asked = count()
+    plan = make_plan(snapshot, policy, out_of_time=lambda: next(asked) >= 5)
+    assert plan.moves == ()
+    assert not plan.search_complete
+    assert plan.summary.startswith("Nothing to move: every pod that should leave its node")
+    assert plan.summary.endswith("The search was ended by planningTimeout (5 s).")
+    hardly_begun = make_plan(snapshot, policy, out_of_time=lambda: True)
+    assert hardly_begun.summary == "Nothing found within planningTimeout (5 s)."
 
 
 def test_a_difference_within_the_threshold_is_left_alone() -> None:
@@ -153,6 +208,27 @@ def test_nodes_full_of_pods_that_stay_do_not_hide_those_that_can_be_relieved() -
     plan = plan_for(objects, RELIEVING)
     assert [(move.source, move.target) for move in plan.moves] == [("a", "b")]
     assert len(plan.blocked) == 12
+
+
+def test_maintenance_comes_before_thresholds() -> None:
+    """Five of seven pods fit below 80 %, and the other two fit as well."""
+    nodes = [node("a", cpu="10", labels=LEAVING), node("b", cpu="10"), node("c", cpu="10")]
+    others = [*replicas("other", "bbbbb"), *replicas("more", "cccccc")]
+    objects = [*nodes, *replicas("web", "aaaaaaa"), *others]
+    strategies = (StrategyName.NODE_MAINTENANCE, StrategyName.RESOURCE_OPTIMIZATION)
+    plan = plan_for(objects, Policy(enabled_strategies=strategies))
+    assert [move.source for move in plan.moves] == ["a"] * 7
+    assert all(load["cpu"] <= 0.9 + 1e-9 for load in plan.after.per_node.values())
+    assert plan.after.per_node["a"]["cpu"] == 0
+    assert plan.blocked == ()
+
+
+def test_maintenance_keeps_to_thresholds_where_it_can() -> None:
+    nodes = [node("a", cpu="10", labels=LEAVING), node("b", cpu="10"), node("c", cpu="10")]
+    tight = [*replicas("big", "aa", cpu="3"), *replicas("other", "bbbbb"), *replicas("c", "ccccc")]
+    strategies = (StrategyName.NODE_MAINTENANCE, StrategyName.RESOURCE_OPTIMIZATION)
+    plan = plan_for([*nodes, *tight], Policy(enabled_strategies=strategies))
+    assert sorted(move.target for move in plan.moves) == ["b", "c"]
 
 
 def test_no_node_is_pushed_above_a_threshold_to_relieve_another() -> None:

@@ -98,7 +98,7 @@ class CheaperNodes(Strategy):
     requires = (STRATEGIES[StrategyName.COST_OPTIMIZATION],)
 
     def cost(self, rows: Rows, used: Floats, movable: Ints) -> Floats:
-        return np.zeros(len(used.T[rows]))
+        return np.zeros(np.shape(movable))
 
 
 def test_what_a_required_strategy_requires_is_enabled_too() -> None:

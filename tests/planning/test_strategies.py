@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from rescheduler.files.policy_file import read_policy
+from rescheduler.labels import ORIGINAL_POD
 from rescheduler.planning.context import MoveInFlight, PlanningContext
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import make_plan
@@ -72,6 +73,17 @@ def apart(app: str, key: str = HOST) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------- CostOptimization
+
+
+@pytest.mark.parametrize("role", ["control-plane", "master"])
+def test_the_price_of_a_control_plane_node_cannot_be_saved(role: str) -> None:
+    """It runs the cluster itself, so nobody removes it when it is empty."""
+    control_plane = priced("a", 10, labels={f"node-role.kubernetes.io/{role}": ""})
+    objects = [control_plane, priced("b", 1), priced("c", 1), *replicas("web", "abc")]
+    plan = plan_for(objects, policy("CostOptimization"))
+    assert nodes_of(after(objects, plan), "web") in ({"a": 1, "b": 2}, {"a": 1, "c": 2})
+    objects = [control_plane, priced("b", 1), *replicas("web", "ab")]
+    assert plan_for(objects, policy("CostOptimization")).moves == ()
 
 
 def test_the_dear_node_is_emptied_and_the_cheap_one_kept() -> None:
@@ -150,6 +162,22 @@ def test_free_capacity_that_holds_the_shape_is_left_alone() -> None:
 
 
 # ---------------------------------------------------------------- ConstraintRepair
+
+
+def test_a_node_that_has_lost_its_gpus_is_relieved_of_the_pods_that_hold_them() -> None:
+    broken, spare = node("a", resources={"nvidia.com/gpu": "0"}), node("c")
+    working = node("b", resources={"nvidia.com/gpu": "4"})
+    training = replicas("training", "aab")
+    for each in training[1:]:
+        each["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "1"
+    objects = [broken, working, spare, *training, *replicas("web", "aa")]
+    plan = plan_for(objects, policy("ConstraintRepair"))
+    assert {(move.pod, move.target) for move in plan.moves} == {
+        ("shop/training-0", "b"),
+        ("shop/training-1", "b"),
+    }
+    assert "2 nvidia.com/gpu in use, and none to give" in plan.moves[0].reason
+    assert plan_for(after(objects, plan), policy("ConstraintRepair")).moves == ()
 
 
 def test_one_of_two_pods_that_must_not_share_a_node_leaves() -> None:
@@ -262,6 +290,50 @@ def test_what_is_in_flight_takes_room_in_both_places() -> None:
     plan = plan_for(objects, rules, flying)
     assert plan.moves == ()
     assert {each.pod: each.blocker for each in plan.blocked}["shop/web-0"] == "BeingMigrated"
+
+
+@pytest.mark.parametrize(("new_on", "nominated"), [(None, "b"), (None, None), ("b", None)], ids=str)
+def test_a_new_pod_takes_room_once_wherever_its_migration_is(
+    new_on: str | None, nominated: str | None
+) -> None:
+    """`web-0` is on its way to `b`, which has room for two pods: one more may follow, not two."""
+    leaving = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
+    new = pod("shop/web-new", on=new_on, cpu="1", labels={"app": "web"})
+    if nominated:
+        new["status"]["nominatedNodeName"] = nominated
+    objects = [node("a", labels=leaving), node("b", cpu="2"), *replicas("web", "aaa"), new]
+    flying = PlanningContext(in_flight=(MoveInFlight("shop/web-0", "b", "shop/web-new"),))
+    plan = plan_for(objects, policy("NodeMaintenance"), flying)
+    assert [move.target for move in plan.moves] == ["b"]
+
+
+@pytest.mark.parametrize("priority", [-5, 0, 5])
+def test_room_that_is_kept_for_somebody_elses_pod_is_not_planned_with(priority: int) -> None:
+    leaving = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
+    waiting = pod("other/waiting", cpu="1", priority=priority)
+    objects = [node("a", labels=leaving), node("b", cpu="1"), *replicas("web", "a"), waiting]
+    assert len(plan_for(objects, policy("NodeMaintenance")).moves) == 1
+    waiting["status"]["nominatedNodeName"] = "b"
+    assert plan_for(objects, policy("NodeMaintenance")).moves == ()
+
+
+def test_a_pod_that_an_earlier_version_has_pinned_is_moved_again() -> None:
+    leaving = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
+    pin = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
+    pinned = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [pin]}}}
+    objects = [node("a", labels=leaving), node("b"), *replicas("web", "a", affinity=pinned)]
+    assert plan_for(objects, policy("NodeMaintenance")).moves == ()
+    objects[-1]["metadata"]["annotations"][ORIGINAL_POD] = "5f3c"
+    assert [move.target for move in plan_for(objects, policy("NodeMaintenance")).moves] == ["b"]
+
+
+def test_a_replacement_of_the_same_name_stands_for_its_migration() -> None:
+    leaving = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
+    replacement = pod("shop/db-0", cpu="1")
+    replacement["status"]["nominatedNodeName"] = "b"
+    objects = [node("a", labels=leaving), node("b", cpu="2"), *replicas("web", "aa"), replacement]
+    flying = PlanningContext(in_flight=(MoveInFlight("shop/db-0", "b"),))
+    assert len(plan_for(objects, policy("NodeMaintenance"), flying).moves) == 1
 
 
 def test_no_pod_in_flight_is_moved_again_however_many_there_are() -> None:

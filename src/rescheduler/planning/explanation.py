@@ -60,8 +60,10 @@ def explain(
     checker, movability = FeasibilityChecker(snapshot), Movability(snapshot, policy, context)
     template = int(snapshot.pods.template[pod])
     source = int(snapshot.pods.node[pod])
-    with_old_pod = checker.refusals(template)
-    with nullcontext() if beside_old_pod or source < 0 else checker.without(pod):
+    # A pod without a node may still be nominated to one. Its own room is not kept from it.
+    with checker.without(pod) if source < 0 else nullcontext():
+        with_old_pod = checker.refusals(template)
+    with nullcontext() if beside_old_pod and source >= 0 else checker.without(pod):
         asked = checker.refusals(template)
         reasons = {int(node): checker.reason(template, int(node)) for node in np.flatnonzero(asked)}
     now, then = _loads(snapshot, template, source)

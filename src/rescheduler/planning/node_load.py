@@ -26,15 +26,17 @@ class NodeLoad:
 
     snapshot: Snapshot
     maintenance_label: NodeLabel = DEFAULT_MAINTENANCE_LABEL
+    wanted: frozenset[str] = frozenset()
+    """Resources that count although no pod asks for them, if some node has them."""
 
     @cached_property
     def resources(self) -> tuple[str, ...]:
-        """The measured ones, and whatever else some pod asks for."""
+        """The measured ones, and whatever else some pod asks for or is wanted."""
         asked = np.atleast_1d(self.snapshot.asked.any(axis=0))
         others = [
             name
             for column, name in enumerate(self.snapshot.resources)
-            if asked[column] and name not in MEASURED
+            if (asked[column] or name in self.wanted) and name not in MEASURED
         ]
         return (*MEASURED, *others)
 
@@ -86,6 +88,15 @@ class NodeLoad:
         """Nodes that most pods may not run on."""
         nodes = self.snapshot.nodes.objects
         return np.array([bool(hard_taints(node.spec.taints)) for node in nodes], bool)
+
+    @cached_property
+    def softly_tainted(self) -> Bools:
+        """Nodes that prefer not to have pods."""
+        nodes = self.snapshot.nodes.objects
+        soft = "PreferNoSchedule"
+        return np.array(
+            [any(taint.effect == soft for taint in node.spec.taints) for node in nodes], bool
+        )
 
     def utilization(self, used: Floats) -> Floats:
         """How full nodes are of each resource, 1 being full."""

@@ -61,3 +61,5 @@ class Plan(Part, frozen=True, omit_defaults=False):
     """One sentence: what the plan does or, if it does nothing, why."""
     search_complete: bool = True
     """Whether the search ended by itself. If the time was up, a longer one may find more moves."""
+    unreadable: tuple[str, ...] = ()
+    """The objects that cannot be decoded: the field, what was expected, and what follows."""

@@ -31,14 +31,13 @@ class PlanReport:
         self._problem = problem
         self._steps = steps
         self._moved = {step.pod for step in steps}
-        problem.objective.update(problem.load.used)
-        self.totals = NodeTotals(problem.load, problem.objective, problem.movable_on)
+        objective = problem.objective
+        self.totals = NodeTotals(problem.load, objective, problem.movable_on, objective.stated_cost)
         self._violations = RemainingViolations(problem)
         self.gained_by_pods = 0.0
         """What is gained by where pods are, apart from what nodes hold."""
-        suspects_before = self._cost_of_suspects()
+        self._suspects_cost = self._cost_of_suspects()
         self.moves = tuple(self._moves())
-        self.gained_by_pods += suspects_before - self._cost_of_suspects()
 
     def _cost_of_suspects(self) -> float:
         terms = self._problem.violation_terms
@@ -61,7 +60,7 @@ class PlanReport:
         template = int(self._problem.snapshot.pods.template[step.pod])
         strategy, why = self._purpose(step, template, makes_room)
         before = float(load.load(self.totals.used)[step.target])
-        gain = self._violations.suspect_gain(step.pod) + self._replay(step, template)
+        gain = self._replay(step, template)
         after = float(load.load(self.totals.used)[step.target])
         return Move(
             pod=self._problem.snapshot.pods.keys[step.pod],
@@ -84,13 +83,22 @@ class PlanReport:
             costs = term.arrival_costs(template, source)
             by_pod -= float(costs[target]) if costs is not None else 0.0
             term.moved(template, source, target)
-        self.gained_by_pods += by_pod
-        gain = by_pod + float(self.totals.costs[[source, target]].sum())
+        before = float(self.totals.costs[[source, target]].sum())
         self.totals.add(template, source, -1)
         self.totals.add(template, target, 1)
         self._violations.moved(template, source, target)
         self._problem.checker.place(*step)
-        return gain - float(self.totals.costs[[source, target]].sum())
+        by_pod += self._resolved_elsewhere(template)
+        self.gained_by_pods += by_pod
+        return by_pod + before - float(self.totals.costs[[source, target]].sum())
+
+    def _resolved_elsewhere(self, template: int) -> float:
+        """What a move gained by rules that reach beyond a node, of its pod or of others."""
+        checker = self._problem.checker
+        if not checker.depends_on_pods[template] and not checker.affected_by(template):
+            return 0.0
+        before, self._suspects_cost = self._suspects_cost, self._cost_of_suspects()
+        return before - self._suspects_cost
 
     def _purpose(self, step: SearchStep, template: int, makes_room: bool) -> tuple[str, str]:
         """The strategy that a move is for, and why.
@@ -214,13 +222,14 @@ class BlockerFinder:
             accepting &= checker.accepted(template)
             if not accepting.any():
                 return self._main_refusal(template, others)
-        if self._avoided(template)[accepting].all():
+        if self._avoided(template, node)[accepting].all():
             return Blocker("NoNodeFits", "it would be too much for every other node")
         return None
 
-    def _avoided(self, template: int) -> Bools:
+    def _avoided(self, template: int, source: int) -> Bools:
         then = self._totals.used + self._problem.load.demand[:, template][:, None]
-        avoided = self._problem.objective.avoids(slice(None), then)
+        is_requested = bool(self._problem.nodes_to_empty[source])
+        avoided = self._problem.objective.avoids(slice(None), then, is_requested=is_requested)
         return np.zeros(then.shape[1], bool) if avoided is None else avoided
 
     def _main_refusal(self, template: int, others: Bools) -> Blocker | None:

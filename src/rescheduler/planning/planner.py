@@ -10,23 +10,31 @@ pod once the old one is gone and, for a handoff, also while it is still there.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.assessment import assess, pods_in_use
 from rescheduler.planning.context import DEFAULT_CONTEXT, PlanningContext
+from rescheduler.planning.movability.group_parts import GroupPart
 from rescheduler.planning.plan import Assessment, BlockedPod, Plan
 from rescheduler.planning.plan_report import PlanReport
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.safety_checks import failed_safety_check
-from rescheduler.planning.search.searches import find_steps
+from rescheduler.planning.search.plan_value import PlanValue
+from rescheduler.planning.search.pod_groups import (
+    parts_beyond_limits,
+    parts_left_behind,
+)
+from rescheduler.planning.search.searches import FoundSteps, find_single_moves, find_steps
 from rescheduler.planning.search.steps import SearchStep
-from rescheduler.planning.strategies import without_strategy
+from rescheduler.planning.strategies import depending_on
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.settings import Policy
 
-SEARCHING = 0.6
+SEARCHING = 0.65
 """Of the time for a plan. The rest is for bringing moves into order and putting them into words."""
 
 
@@ -42,27 +50,116 @@ def make_plan(
     `strategies` are those of other people. `out_of_time` is asked now and then: once it says yes,
     the best plan found so far is returned.
     """
-    problem = Problem(snapshot, policy, context, strategies)
-    stop = failed_safety_check(snapshot, policy)
-    if stop is not None:
-        return _nothing(problem, stop)
-    if not problem.objective.strategies:
-        return _nothing(problem, f"Nothing to move: {_idle_reason(problem)}.")
-    steps = find_steps(problem, out_of_time)
-    is_complete = not out_of_time()
-    if not steps and not is_complete:
-        seconds = policy.planning_timeout_seconds
-        reason = f"Nothing found within planningTimeout ({seconds:g} s)."
-        return _nothing(problem, reason, is_complete)
-    not_worth_it = _not_worth_it(problem, steps) if steps else None
-    if not_worth_it is not None:
-        without = without_strategy(policy, not_worth_it.name, strategies)
-        return make_plan(snapshot, without, context, strategies, out_of_time)
-    return _plan(problem, steps, is_complete)
+    return _Planner(snapshot, policy, context, strategies, out_of_time).plan(frozenset())
+
+
+class _Planner:
+    """Plans for a snapshot, with fewer and fewer strategies that act."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        context: PlanningContext,
+        strategies: Mapping[str, type[Strategy]],
+        out_of_time: Callable[[], bool],
+    ) -> None:
+        self._snapshot = snapshot
+        self._policy = policy
+        self._context = context
+        self._strategies = strategies
+        self._out_of_time = out_of_time
+
+    def plan(self, at_rest: frozenset[str]) -> Plan:
+        """The plan if these strategies, by name, are only heard."""
+        problem = self._problem(at_rest)
+        stop = failed_safety_check(self._snapshot, self._policy)
+        if stop is not None:
+            return _nothing(problem, stop)
+        if not problem.objective.strategies:
+            plan = _plan(problem, [], is_complete=True)
+            if plan.blocked:
+                return plan
+            return msgspec.structs.replace(
+                plan, summary=f"Nothing to move: {_idle_reason(problem)}."
+            )
+        demanding = problem.objective.demanding(problem.movable_on)
+        # First, because the search for what is worth it may use up the time.
+        fallback = self._fallback(at_rest, demanding) if demanding else None
+        problem, found = self._search(problem)
+        dropped = _not_worth_it(problem, found.steps)
+        if demanding and not found.steps and self._out_of_time():
+            dropped = demanding[0]
+        if dropped is None:
+            return self._result(problem, found)
+        plan = self._without(at_rest, dropped, fallback)
+        if plan.moves or plan.blocked:
+            return plan
+        reason = f"Nothing to move: {dropped.name} found nothing that is worth its moves."
+        return msgspec.structs.replace(plan, summary=reason)
+
+    def _problem(self, at_rest: frozenset[str]) -> Problem:
+        """What is to be planned. Pods of a group that cannot leave together stay from the start:
+        otherwise the search would spend its moves on some of them."""
+        problem = self._problem_with({}, at_rest)
+        held = parts_beyond_limits(problem)
+        return self._problem_with(held, at_rest) if held else problem
+
+    def _problem_with(self, held: Mapping[GroupPart, str], at_rest: frozenset[str]) -> Problem:
+        return Problem(self._snapshot, self._policy, self._context, self._strategies, held, at_rest)
+
+    def _search(self, problem: Problem) -> tuple[Problem, FoundSteps]:
+        """The best steps. If a pod group stays because not all its pods can go, others may go in
+        their place: then it is searched again with the group where it is."""
+        found = find_steps(problem, self._out_of_time)
+        left_behind = parts_left_behind(problem, found.steps)
+        if not left_behind or self._out_of_time():
+            return problem, found
+        other = self._problem_with({**problem.held_parts, **left_behind}, problem.at_rest)
+        if not other.objective.strategies:
+            return problem, found
+        instead = find_steps(other, self._out_of_time)
+        value = PlanValue(problem, problem.checker)
+        if value.after(instead.steps) <= value.after(found.steps):
+            return other, instead
+        return problem, found
+
+    def _fallback(self, at_rest: frozenset[str], demanding: Sequence[Strategy]) -> "_Fallback":
+        """What there is to move if these strategies are only heard."""
+        for strategy in demanding:
+            at_rest |= depending_on(strategy.name, self._strategies)
+        problem = self._problem(at_rest)
+        if not problem.objective.strategies:
+            return _Fallback(problem, FoundSteps([], was_cut_short=False))
+        return _Fallback(problem, find_single_moves(problem, self._out_of_time))
+
+    def _without(
+        self, at_rest: frozenset[str], dropped: Strategy, fallback: "_Fallback | None"
+    ) -> Plan:
+        if fallback is not None and self._out_of_time():
+            return self._result(*fallback)
+        return self.plan(at_rest | depending_on(dropped.name, self._strategies))
+
+    def _result(self, problem: Problem, found: FoundSteps) -> Plan:
+        is_complete = not self._out_of_time()
+        if found.was_cut_short and not found.steps:
+            seconds = problem.policy.planning_timeout_seconds
+            reason = f"Nothing found within planningTimeout ({seconds:g} s)."
+            return _nothing(problem, reason, is_complete)
+        return _plan(problem, found.steps, is_complete)
+
+
+class _Fallback(NamedTuple):
+    """What is planned if a demanding strategy finds too little."""
+
+    problem: Problem
+    found: FoundSteps
 
 
 def _not_worth_it(problem: Problem, steps: Sequence[SearchStep]) -> Strategy | None:
     """A strategy that gains too little by these steps."""
+    if not steps:
+        return None
     movable = problem.movable_on.copy()
     np.subtract.at(movable, [step.source for step in steps], 1)
     np.add.at(movable, [step.target for step in steps], 1)
@@ -70,7 +167,7 @@ def _not_worth_it(problem: Problem, steps: Sequence[SearchStep]) -> Strategy | N
 
 
 def _plan(problem: Problem, steps: Sequence[SearchStep], is_complete: bool) -> Plan:
-    before = _assessment(problem, (), problem.start_value + problem.pod_cost)
+    before = _assessment(problem, (), problem.stated_value + problem.pod_cost)
     report = PlanReport(problem, steps)
     blocked = tuple(report.blocked())
     cost = report.totals.recomputed_total() + problem.pod_cost - report.gained_by_pods
@@ -80,13 +177,14 @@ def _plan(problem: Problem, steps: Sequence[SearchStep], is_complete: bool) -> P
         before=before,
         after=_assessment(problem, steps, cost),
         overloaded=_overloaded(problem),
-        summary=_summary(problem, steps, blocked),
+        summary=_summary(problem, steps, blocked, is_complete),
         search_complete=is_complete,
+        unreadable=_unreadable(problem),
     )
 
 
 def _nothing(problem: Problem, reason: str, is_complete: bool = True) -> Plan:
-    now = _assessment(problem, (), problem.start_value + problem.pod_cost)
+    now = _assessment(problem, (), problem.stated_value + problem.pod_cost)
     return Plan(
         moves=(),
         blocked=(),
@@ -95,12 +193,21 @@ def _nothing(problem: Problem, reason: str, is_complete: bool = True) -> Plan:
         overloaded=_overloaded(problem),
         summary=reason,
         search_complete=is_complete,
+        unreadable=_unreadable(problem),
     )
 
 
 def _overloaded(problem: Problem) -> tuple[str, ...]:
     rows = np.flatnonzero(problem.objective.overloaded())
     return tuple(problem.snapshot.nodes.names[row] for row in rows)
+
+
+def _unreadable(problem: Problem) -> tuple[str, ...]:
+    return tuple(
+        f"{obj}; so {obj.consequence.value}"
+        for obj in problem.snapshot.unreadable
+        if obj.consequence is not None
+    )
 
 
 def _assessment(problem: Problem, steps: Sequence[SearchStep], objective: float) -> Assessment:
@@ -121,13 +228,24 @@ def _idle_reason(problem: Problem) -> str:
     return problem.objective.idle_reasons()
 
 
-def _summary(problem: Problem, steps: Sequence[SearchStep], blocked: tuple[BlockedPod, ...]) -> str:
+def _summary(
+    problem: Problem,
+    steps: Sequence[SearchStep],
+    blocked: tuple[BlockedPod, ...],
+    is_complete: bool,
+) -> str:
     if steps:
         return f"{len(steps)} of at most {problem.max_moves} moves."
     if problem.max_moves == 0:
-        return "Nothing to move: maxReschedulePods is 0."
+        most = problem.policy.max_reschedule_pods
+        unfinished = f"as many earlier moves are not finished as maxReschedulePods allows, {most}"
+        return f"Nothing to move: {unfinished if most else 'maxReschedulePods is 0'}."
     if not blocked:
         return "Nothing to move: only pods that belong to their nodes are left there."
     counts = Counter(pod.blocker for pod in blocked).most_common(3)
     listed = ", ".join(f"{name} ({count})" for name, count in counts)
-    return f"Nothing to move: every pod that should leave its node is blocked: {listed}."
+    said = f"Nothing to move: every pod that should leave its node is blocked: {listed}."
+    seconds = problem.policy.planning_timeout_seconds
+    return (
+        said if is_complete else f"{said} The search was ended by planningTimeout ({seconds:g} s)."
+    )

@@ -16,7 +16,10 @@ def failed_safety_check(snapshot: Snapshot, policy: Policy) -> str | None:
 
 
 def _too_many_pending(snapshot: Snapshot, policy: Policy) -> str | None:
-    pending, most = int(snapshot.pods.pending.sum()), policy.max_pending_pods
+    pods = snapshot.pods
+    # Gated pods do not want room yet, and nominated ones have it.
+    wanting = pods.pending & ~pods.gated & ~pods.promised
+    pending, most = int(wanting.sum()), policy.max_pending_pods
     if pending <= most:
         return None
     are = "pod is" if pending == 1 else "pods are"

@@ -8,7 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from rescheduler.settings.int_or_percent import Limit
-from rescheduler.settings.value_types import Count, Options, Seconds
+from rescheduler.settings.value_types import BadOption, Count, Options, Seconds, SecondsOrZero
+
+LONGEST_LEAVE_SECONDS = 7.0
 
 PERCENT_TEXT = r"^(100|[1-9]?[0-9])%$"
 NumberOrPercent = (
@@ -57,9 +59,16 @@ class MigrationOptions(Options, frozen=True):
     `minReadySeconds` is added. Pods that start slowly need more; until then both pods take up
     room."""
 
+    leave_services_seconds: SecondsOrZero = msgspec.field(
+        default=SecondsOrZero(1.5), name="leaveServices"
+    )
+    """How long before it is stopped a pod is out of its Services: the time in which all proxies
+    must learn of it. At most 7s, because its kubelet puts the pod back every 10s. 0s switches it
+    off. Pods with `preStop` hooks in all containers, and those without a Service, need none."""
+
     keep_seconds: Seconds = msgspec.field(default=Seconds(3600), name="keepFinished")
-    """How long finished Migrations are kept. The planner also reads in them which moves failed; a
-    longer time remembers more and keeps more objects."""
+    """How long finished Migrations are kept, for people who want to look at them. Which moves
+    failed is remembered for longer; only where MoveRecords cannot be written, it is not."""
 
     deployment_coordination: bool = False
     """Whether a Deployment's pod may be evicted if a handoff fails for want of room for both pods,
@@ -75,3 +84,9 @@ class MigrationOptions(Options, frozen=True):
 
     workers: Annotated[int, Meta(ge=1, le=100, description="a number from 1 to 100")] = 10
     """How many migrations are reconciled at the same time. Most only wait, so few are enough."""
+
+    def __post_init__(self) -> None:
+        seconds = self.leave_services_seconds
+        if seconds > LONGEST_LEAVE_SECONDS:
+            what = f"expected a duration from 0s to {LONGEST_LEAVE_SECONDS:.0f}s"
+            raise BadOption(("leaveServices",), what, f"{seconds:g}s")

@@ -200,7 +200,12 @@ class Arguments(Options, frozen=True):
     strategy_weights: dict[str, Weight] = {}
     """How much each strategy counts where strategies disagree, by name; 1 if it is not named. A
     strategy with weight 2 wins with half the gain. What is required (maintenance, broken rules,
-    overload) comes first whatever its weight."""
+    spread constraints that must hold, overload) comes first whatever its weight."""
+
+    move_cost_scale: Amount = 1.0
+    """How much every move must gain, as a multiple of what it must gain by default. 0 makes the
+    smallest gain worth a move; a higher number moves fewer pods and leaves more as it is. Where
+    `costOptimization.moveCost` states what a move costs, that counts instead."""
 
     cpu_threshold: Percent = 80.0
     """Above this percentage of CPU in use, a node is overloaded: ResourceOptimization moves pods
@@ -213,8 +218,8 @@ class Arguments(Options, frozen=True):
 
     imbalance_threshold: Percent = 20.0
     """LoadBalancing acts when the most and the least loaded node are further apart than this, in
-    percentage points. At 0 it always finds something to move. A higher threshold moves fewer pods
-    and balances less."""
+    percentage points, as far as moves can change it. At 0 it acts whenever a move is worth its
+    price. A higher threshold moves fewer pods and balances less."""
 
     consecutive_rounds: AtLeastOne | None = None
     """In how many rounds in a row a node's load must be too high before its pods are moved. None
@@ -222,8 +227,9 @@ class Arguments(Options, frozen=True):
     sum of requests. A higher number acts on fewer false alarms, and later."""
 
     max_reschedule_pods: Count = 10
-    """How many pods a round moves at most. 0 means none: plans only explain. A higher number
-    needs fewer rounds, with more pods restarting at the same time."""
+    """How many pods a round moves at most. Earlier planned moves that are not finished count,
+    except those that are paused. 0 means none: plans only explain. A higher number needs fewer
+    rounds, with more pods restarting at the same time."""
 
     max_moves_per_node: Limit | None = None
     """How many pods a round takes from or brings to one node at most: a number, or a percentage
@@ -266,7 +272,8 @@ class Arguments(Options, frozen=True):
     max_pending_pods: Count = 100
     """With more pods pending than this, nothing is moved: the cluster has bigger problems. 0 means
     that a single pending pod stops all moves. A higher number moves pods in a cluster that is short
-    of room, where they compete with the pending ones."""
+    of room, where they compete with the pending ones. Pods that are gated, or nominated to a node,
+    do not count."""
 
     max_unready_nodes_percent: Percent = 20.0
     """With a higher percentage of nodes not Ready, nothing is moved: our view of the cluster may be
@@ -310,6 +317,11 @@ class Policy(Arguments, frozen=True):
     def maintenance_label(self) -> NodeLabel:
         """The label of nodes that are to be emptied: they get no pods, whatever is enabled."""
         return self.node_maintenance.maintenance_label
+
+    @property
+    def wanted_resources(self) -> frozenset[str]:
+        """Resources that there should be room for, whether or not a pod uses them yet."""
+        return frozenset(self.defragmentation.amounts())
 
     @property
     def node_prices(self) -> Mapping[str, float]:

@@ -13,19 +13,21 @@ import highspy
 from highspy.highs import highs_linear_expression, highs_var
 
 from tests.planning.exact.move_orders import has_order
-from tests.planning.exact.objectives import MOVE_COST, value_of
-from tests.planning.exact.small_clusters import Counts, SmallCluster, Workload
+from tests.planning.exact.objectives import Balance, mean_price, move_price, value_of
+from tests.planning.exact.small_clusters import Counts, Machine, SmallCluster, Workload
 
 Variable = highs_var
 Expression = highs_linear_expression
 
 LONGEST_SECONDS = 30.0
-# Of the objective at the start: squares are cut off by tangents until no more than this is open.
+# Of what is gained: squares are cut off by tangents until no more than this is open.
 _GAP = 0.002
-_LEAST_MOVE_COST = 1e-6
-_NOTHING = 1e-6
-_LEAST_GAP = 1e-4
 _LARGEST_GAP = 0.005
+# Before it is known how much is gained.
+_FIRST_GAP = 5e-4
+_LEAST_GAP = 1e-5
+# Less than the price of a move.
+_NOTHING = 1e-6
 _FIRST_TANGENTS = tuple(step / 100 for step in range(-60, 61, 4))
 
 
@@ -47,18 +49,22 @@ class Optimum:
 
     def is_proven(self, cluster: SmallCluster) -> bool:
         """Whether next to nothing was left open."""
-        return self.gap <= _LARGEST_GAP * value_of(cluster, cluster.start)
+        return self.gap <= _LARGEST_GAP * self.gain(cluster)
 
     def gains_anything(self, cluster: SmallCluster) -> bool:
         """Whether it is better than to leave the pods where they are."""
-        return self.value < value_of(cluster, cluster.start) - _NOTHING
+        return self.gain(cluster) > _NOTHING
+
+    def gain(self, cluster: SmallCluster) -> float:
+        """How much better it is than to leave the pods where they are."""
+        return value_of(cluster, cluster.start) - self.value
 
 
 def solve(cluster: SmallCluster, longest_seconds: float = LONGEST_SECONDS) -> Optimum:
     """The best end state, one that can be reached if possible, and how good any could be."""
     model = _Model(cluster)
     best = model.solve(longest_seconds)
-    if cluster.strategy == "LoadBalancing" or has_order(cluster, best.counts):
+    if "LoadBalancing" in cluster.strategies or has_order(cluster, best.counts):
         return best
     return model.with_room(best, longest_seconds)
 
@@ -75,38 +81,45 @@ class _Model:
             [self._count(row, number) for number in self._numbers]
             for row in range(len(cluster.workloads))
         ]
-        self._gone = self._departures()
+        self._gone = [self._departures(row) for row in range(len(cluster.workloads))]
+        self._require(self._sum(self._gone) <= cluster.most_moves)
         self._squares: list[tuple[Variable, Variable]] = []
         self._keep_all_pods()
         self._keep_room()
         self._keep_company()
         self._keep_spread()
-        self._objective: Expression = {
+        wanted = {
             "LoadBalancing": self._imbalance,
             "CostOptimization": self._cost,
-            "Defragmentation": self._fragmentation,
-        }[cluster.strategy]()
-        # Of equally good end states, one that takes few moves.
-        self._objective += _LEAST_MOVE_COST * self._gone
+            "Defragmentation": self._missing_room,
+            "ResourceOptimization": self._nothing,
+        }
+        self._objective: Expression = self._sum(
+            [
+                *(cluster.goals.weight(name) * wanted[name]() for name in cluster.strategies),
+                *(move_price(cluster, row) * gone for row, gone in enumerate(self._gone)),
+            ]
+        )
 
     def solve(self, longest_seconds: float) -> Optimum:
         """Solve, and where squares are only approximated, again until that is good enough."""
         start = self._cluster.start
-        at_start = value_of(self._cluster, start)
-        best = Optimum(start, at_start, 0.0)
-        enough = _GAP * at_start if self._squares else _LEAST_GAP
+        best = Optimum(start, value_of(self._cluster, start), 0.0)
         deadline = time.monotonic() + longest_seconds
+        gap = _FIRST_GAP
         while (left := deadline - time.monotonic()) > 0:
-            best = self._better(best, enough / 2, left)
-            if best.gap <= enough or not self._squares:
+            best = self._better(best, gap, left)
+            enough = _GAP * max(best.gain(self._cluster), 0.0) + _LEAST_GAP
+            if best.gap <= enough:
                 break
-            self._add_tangents()
+            gap = enough / 2
+            if self._squares:
+                self._add_tangents()
         return best
 
     def _better(self, best: Optimum, gap: float, seconds: float) -> Optimum:
         counts = self._end(gap, seconds)
-        least = self._highs.getInfo().mip_dual_bound
-        bound = max(best.bound, least - _LEAST_MOVE_COST * self._cluster.most_moves)
+        bound = max(best.bound, self._highs.getInfo().mip_dual_bound)
         if counts is None or value_of(self._cluster, counts) > best.value:
             return Optimum(best.counts, best.value, min(bound, best.value))
         value = value_of(self._cluster, counts)
@@ -163,16 +176,13 @@ class _Model:
             return start
         return 1 if workload.group else min(len(workload.on), start + self._cluster.most_moves)
 
-    def _departures(self) -> Expression:
-        """How many pods leave their node, which the limit is on."""
+    def _departures(self, row: int) -> Expression:
+        """How many pods of a workload leave their node, which the limit is on."""
         gone = []
-        for row, workload in enumerate(self._cluster.workloads):
-            for number in self._numbers:
-                start = self._cluster.start[row][number]
-                if workload.is_movable and start:
-                    gone.append(self._number(0, start))
-                    self._require(gone[-1] + self._counts[row][number] >= start)
-        self._require(self._sum(gone) <= self._cluster.most_moves)
+        for number, start in enumerate(self._cluster.start[row]):
+            if self._cluster.workloads[row].is_movable and start:
+                gone.append(self._number(0, start))
+                self._require(gone[-1] + self._counts[row][number] >= start)
         return self._sum(gone)
 
     def _keep_all_pods(self) -> None:
@@ -184,6 +194,10 @@ class _Model:
             self._require(self._cpu(number) <= machine.cpu)
             self._require(self._memory(number) <= machine.memory)
             self._require(self._slots(number) <= machine.slots)
+            threshold = self._cluster.goals.threshold
+            if threshold is not None:
+                self._require(100 * self._cpu(number) <= threshold * machine.cpu)
+                self._require(100 * self._memory(number) <= threshold * machine.memory)
 
     def _keep_company(self) -> None:
         workloads = self._cluster.workloads
@@ -213,23 +227,30 @@ class _Model:
     # ------------------------------------------------------------ what is wanted
 
     def _imbalance(self) -> Expression:
-        loads = []
-        for number, machine in enumerate(self._cluster.machines):
-            if machine.is_for_everyone:
-                load = self._number(0, 1)
-                cpu = self._cpu(number) * (0.5 / machine.cpu)
-                memory = self._memory(number) * (0.5 / machine.memory)
-                self._require(cpu + memory - load == 0)
-                loads.append(load)
-        mean = self._number(0, 1)
-        self._require(self._sum(loads) - len(loads) * mean == 0)
-        for load in loads:
-            distance, square = self._number(-1, 1), self._number(0, 1)
-            self._require(load - mean - distance == 0)
-            self._squares.append((distance, square))
-            for at in _FIRST_TANGENTS:
-                self._add_tangent(distance, square, at)
-        return self._sum(square for _, square in self._squares)
+        balance = Balance(self._cluster)
+        squares = [
+            (balance.weight(machine), self._square(number, machine, balance.target))
+            for number, machine in balance.nodes
+        ]
+        if not self._cluster.goals.is_even_enough:
+            return self._sum(weight * square for weight, square in squares)
+        worse = []
+        at_start = balance.costs(self._cluster.start)
+        for (weight, square), then in zip(squares, at_start, strict=True):
+            worse.append(self._number(0, 10))
+            self._require(worse[-1] - weight * square >= -then)
+        return self._sum(worse)
+
+    def _square(self, number: int, machine: Machine, target: float) -> Variable:
+        """Of the distance of a node's load from the target."""
+        distance, square = self._number(-1, 1), self._number(0, 1)
+        cpu = self._cpu(number) * (0.5 / machine.cpu)
+        memory = self._memory(number) * (0.5 / machine.memory)
+        self._require(cpu + memory - distance == target)
+        self._squares.append((distance, square))
+        for at in _FIRST_TANGENTS:
+            self._add_tangent(distance, square, at)
+        return square
 
     def _add_tangents(self) -> None:
         """Make the approximation exact at the last solution."""
@@ -245,31 +266,32 @@ class _Model:
         prices = []
         for number, machine in enumerate(self._cluster.machines):
             in_use = self._integer(0, 1)
-            prices.append(machine.price * in_use)
+            prices.append(machine.price / mean_price(self._cluster) * in_use)
             movable = [row for row, each in enumerate(self._cluster.workloads) if each.is_movable]
             for row in movable:
                 self._require(self._counts[row][number] - self._most(row, number) * in_use <= 0)
             # Implied, but the solver sees much sooner what cannot be.
             self._require(self._cpu(number, movable) - machine.cpu * in_use <= 0)
             self._require(self._memory(number, movable) - machine.memory * in_use <= 0)
-        cost: Expression = self._sum(prices) + MOVE_COST * self._gone
-        return cost
+        return self._sum(prices)
 
-    def _fragmentation(self) -> Expression:
-        fragments = []
-        shape = self._cluster.shape
+    def _missing_room(self) -> Expression:
+        missing = []
+        shape = self._cluster.goals.shape
         for number, machine in enumerate(self._cluster.machines):
             if machine.is_for_everyone:
-                whole = self._integer(0, machine.slots)
+                room = {"cpu": machine.cpu, "memory": machine.memory}
+                possible = min(machine.slots, *(room[name] // shape[name] for name in shape))
+                whole = self._integer(0, possible)
                 self._require(whole + self._slots(number) <= machine.slots)
-                free = {
-                    "cpu": machine.cpu - self._cpu(number),
-                    "memory": machine.memory - self._memory(number),
-                }
+                used = {"cpu": self._cpu(number), "memory": self._memory(number)}
                 for name, amount in shape.items():
-                    self._require(free[name] - amount * whole >= 0)
-                    fragments.append((free[name] * (1 / amount) - whole) * (1 / len(shape)))
-        return self._sum(fragments)
+                    self._require(used[name] + amount * whole <= room[name])
+                missing.append(possible - whole)
+        return self._sum(missing)
+
+    def _nothing(self) -> Expression:
+        return self._sum([])
 
     # ------------------------------------------------------------ for the solver
 

@@ -6,9 +6,10 @@ Pods of one workload are interchangeable: what matters is how many of them each 
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
+from math import ceil
 
 from testcluster.builders import ZONE_LABEL, daemonset, deployment, node, pod, replicaset
 from testcluster.client import JsonObject
@@ -86,16 +87,48 @@ class Workload:
 
 
 @dataclass(frozen=True)
+class Goals:
+    """What the policy says of the enabled strategies."""
+
+    shape: dict[str, int] = field(default_factory=dict)
+    """For Defragmentation, in units by resource."""
+    weights: dict[str, float] = field(default_factory=dict)
+    """By strategy; 1 if it is not named."""
+    is_even_enough: bool = False
+    """Whether LoadBalancing is at rest, and only heard."""
+    threshold: int | None = None
+    """For ResourceOptimization, in percent. No node starts above it."""
+
+    def weight(self, strategy: str) -> float:
+        """How much a strategy counts."""
+        return self.weights.get(strategy, 1.0)
+
+    def holds(self, machine: Machine, cpu: int, memory: int) -> bool:
+        """Whether a node may come to hold so much."""
+        if self.threshold is None:
+            return True
+        return (
+            100 * cpu <= self.threshold * machine.cpu
+            and 100 * memory <= self.threshold * machine.memory
+        )
+
+
+@dataclass(frozen=True)
 class SmallCluster:
     """A cluster, what to improve, and how many moves that may take."""
 
     seed: int
-    strategy: str
+    mix: str
+    """The strategies that are enabled: `LoadBalancing+Defragmentation`."""
     machines: tuple[Machine, ...]
     workloads: tuple[Workload, ...]
     most_moves: int
-    shape: dict[str, int]
-    """For Defragmentation, in units by resource."""
+    goals: Goals
+
+    @property
+    def strategies(self) -> list[str]:
+        """The names of those that are enabled."""
+        return self.mix.split("+")
 
     @cached_property
     def start(self) -> Counts:
@@ -136,13 +169,10 @@ class SmallCluster:
         ]
         return [numbers for numbers in matching if numbers]
 
-    def moves_between(self, start: Counts, end: Counts) -> int:
-        """How many pods have to move for that."""
-        return sum(
-            max(before - after, 0)
-            for row, ends in zip(start, end, strict=True)
-            for before, after in zip(row, ends, strict=True)
-        )
+    def moves_of(self, row: int, end: Counts) -> int:
+        """How many pods of a workload have to move for that."""
+        pairs = zip(self.start[row], end[row], strict=True)
+        return sum(max(before - after, 0) for before, after in pairs)
 
     def accepts(self, counts: Counts, row: int, machine: int) -> bool:
         """Whether one more pod of a workload may come to a node, with the others as counted."""
@@ -159,10 +189,16 @@ class SmallCluster:
 
     def allows(self, counts: Counts, row: int, source: int, target: int) -> bool:
         """Whether a pod may be handed over: welcome beside its old self, and all well after."""
-        if not self.accepts(counts, row, target):
+        if not self.accepts(counts, row, target) or not self._stays_below(counts, row, target):
             return False
         max_skew = self.workloads[row].max_skew
         return max_skew is None or self.skew(moved(counts, row, source, target), row) <= max_skew
+
+    def _stays_below(self, counts: Counts, row: int, target: int) -> bool:
+        """Whether one more pod does not push a node above the threshold."""
+        cpu, memory, _ = self.used(counts, target)
+        more = self.workloads[row]
+        return self.goals.holds(self.machines[target], cpu + more.cpu, memory + more.memory)
 
     def _company_is_fine(self, counts: Counts, workload: Workload, machine: int) -> bool:
         for row, other in enumerate(self.workloads):
@@ -192,6 +228,11 @@ class SmallCluster:
                 f"{machine.name} is overcommitted"
                 for number, machine in enumerate(self.machines)
                 if min(self.free(counts, number)) < 0
+            ),
+            *(
+                f"{machine.name} is above the threshold"
+                for number, machine in enumerate(self.machines)
+                if not self.goals.holds(machine, *self.used(counts, number)[:2])
             ),
             *(
                 f"{workload.name} may not run on {machine.name}"
@@ -225,7 +266,7 @@ class SmallCluster:
     @cached_property
     def digest(self) -> str:
         """Changes when the cluster does."""
-        content = json.dumps([self.objects, self.most_moves, self.shape], sort_keys=True)
+        content = json.dumps([self.objects, self.most_moves, asdict(self.goals)], sort_keys=True)
         return blake2b(content.encode(), digest_size=6).hexdigest()
 
     @property
@@ -243,6 +284,15 @@ class SmallCluster:
             _pod_key(workload, number): row
             for row, workload in enumerate(self.workloads)
             for number in range(len(workload.on))
+        }
+
+    @cached_property
+    def node_of(self) -> dict[str, str]:
+        """Where each pod starts, by `namespace/name`."""
+        return {
+            _pod_key(workload, number): on
+            for workload in self.workloads
+            for number, on in enumerate(workload.on)
         }
 
 
@@ -374,31 +424,59 @@ _RELATIVE_SIZES = (0.25, 0.5, 0.5, 0.8, 1.0, 1.0, 1.5, 2.0)
 _FULLEST = 0.95
 _TRIES = 400
 # With fewer than this there is hardly ever a node to be freed.
-_FEWEST_NODES = {"LoadBalancing": 5, "CostOptimization": 7, "Defragmentation": 5}
-_FEWEST_MOVES = {"LoadBalancing": 2, "CostOptimization": 4, "Defragmentation": 2}
+_FEWEST_NODES_TO_FREE, _FEWEST_NODES = 7, 5
+_FEWEST_MOVES_TO_FREE, _FEWEST_MOVES = 4, 2
+_WEIGHTS = (0.5, 1.0, 1.0, 2.0, 4.0)
+_THRESHOLDS = (60, 70, 80, 90)
 
 
-def generate_small_cluster(strategy: str, seed: int) -> SmallCluster:
+def generate_small_cluster(mix: str, seed: int) -> SmallCluster:
     """The cluster of this seed."""
-    draw = Draw(f"{strategy}/{seed}")
-    machines = _machines(draw, _FEWEST_NODES[strategy])
-    cluster = SmallCluster(
-        seed=seed,
-        strategy=strategy,
-        machines=machines,
-        workloads=tuple(_Filling(draw, strategy, machines).workloads()),
-        most_moves=draw.randint(_FEWEST_MOVES[strategy], MOST_MOVES),
-        shape=draw.one(_SHAPES) if strategy == "Defragmentation" else {},
-    )
+    draw = Draw(f"{mix}/{seed}")
+    frees = "CostOptimization" in mix
+    machines = _machines(draw, mix, _FEWEST_NODES_TO_FREE if frees else _FEWEST_NODES)
+    workloads = tuple(_Filling(draw, mix, machines).workloads())
+    fewest_moves = _FEWEST_MOVES_TO_FREE if frees else _FEWEST_MOVES
+    most_moves = draw.randint(fewest_moves, MOST_MOVES)
+    without_goals = SmallCluster(seed, mix, machines, workloads, most_moves, Goals())
+    cluster = replace(without_goals, goals=_goals(draw, without_goals))
     assert len(cluster.workload_of) <= MOST_PODS
     return cluster
 
 
-def _machines(draw: Draw, fewest: int) -> tuple[Machine, ...]:
+def _goals(draw: Draw, cluster: SmallCluster) -> Goals:
+    strategies = cluster.strategies
+    shape = draw.one(_SHAPES) if "Defragmentation" in strategies else {}
+    if len(strategies) == 1:
+        return Goals(shape)
+    is_relieved = "ResourceOptimization" in strategies
+    return Goals(
+        shape=shape,
+        weights={strategy: draw.one(_WEIGHTS) for strategy in strategies},
+        is_even_enough="LoadBalancing" in strategies and draw.chance(0.3),
+        threshold=max(draw.one(_THRESHOLDS), _fullest_percent(cluster)) if is_relieved else None,
+    )
+
+
+def _fullest_percent(cluster: SmallCluster) -> int:
+    """The utilisation of the fullest node, rounded up."""
+    return max(
+        ceil(100 * amount / room)
+        for number, machine in enumerate(cluster.machines)
+        for amount, room in zip(
+            cluster.used(cluster.start, number), (machine.cpu, machine.memory), strict=False
+        )
+    )
+
+
+def _machines(draw: Draw, mix: str, fewest: int) -> tuple[Machine, ...]:
     kinds = draw.some(_KINDS, 1, 3)
     zones = ("x", "y", "z")[: draw.randint(2, 3)]
     has_pools = draw.chance(0.5)
     tainted = draw.randint(1, 2) if draw.chance(0.35) else 0
+    if "LoadBalancing" in mix:
+        # Tainted nodes are in no pool. Load put there is out of sight, which is no aim.
+        tainted = 0
     cordoned = 1 if draw.chance(0.2) else 0
     count = draw.randint(fewest, MOST_NODES)
     made = []
@@ -423,9 +501,9 @@ def _machines(draw: Draw, fewest: int) -> tuple[Machine, ...]:
 class _Filling:
     """Puts workloads on nodes until the cluster is as full as it is to be."""
 
-    def __init__(self, draw: Draw, strategy: str, machines: tuple[Machine, ...]) -> None:
+    def __init__(self, draw: Draw, mix: str, machines: tuple[Machine, ...]) -> None:
         self._draw = draw
-        self._strategy = strategy
+        self._mix = mix
         self._machines = machines
         self._attraction = [draw.one((0.1, 0.4, 1.0, 1.0, 2.5)) for _ in machines]
         self._fill = draw.uniform(0.4, 0.85)
@@ -465,7 +543,7 @@ class _Filling:
             group=group,
             avoids=draw.one(("g0", "g1")) if 0.3 <= company < 0.4 else None,
             max_skew=draw.randint(1, 2) if draw.chance(0.2) else None,
-            stays=self._strategy != "CostOptimization" and draw.chance(0.12),
+            stays="CostOptimization" not in self._mix and draw.chance(0.12),
         )
 
     def _size(self, room: list[int]) -> int:
@@ -503,4 +581,4 @@ class _Filling:
         return max(cpu, memory) >= self._fill
 
     def _so_far(self) -> SmallCluster:
-        return SmallCluster(0, self._strategy, self._machines, tuple(self._made), 0, {})
+        return SmallCluster(0, self._mix, self._machines, tuple(self._made), 0, Goals())

@@ -63,7 +63,7 @@ class GeneratedCase:
     workloads: tuple[int, ...]
     policy: int
     is_busy: bool = True
-    """Whether a migration may be under way already."""
+    """Whether migrations may be under way already."""
 
     @cached_property
     def node_objects(self) -> list[JsonObject]:
@@ -113,13 +113,19 @@ class GeneratedCase:
 
     @cached_property
     def in_flight(self) -> tuple[tuple[str, str], ...]:
-        """Pods that are being migrated already, and where to."""
+        """Pods that are being migrated already, and where to: none, or up to three."""
         draw = Draw(f"in flight {self.policy}")
         if not self.is_busy or not self.placed or not draw.chance(0.15):
             return ()
-        chosen = draw.one(self.placed)
-        targets = self.rules.accepting(self.placed, chosen.pod) - {chosen.node}
-        return ((chosen.pod.key, draw.one(sorted(targets))),) if targets else ()
+        moves = []
+        state = list(self.placed)
+        for chosen in draw.some(self.placed, 1, 3):
+            targets = self.rules.accepting(state, chosen.pod) - {chosen.node}
+            if targets:
+                target = draw.one(sorted(targets))
+                state.append(Placed(chosen.pod, target))
+                moves.append((chosen.pod.key, target))
+        return tuple(moves)
 
 
 # ---------------------------------------------------------------- nodes

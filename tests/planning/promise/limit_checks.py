@@ -20,6 +20,8 @@ from tests.planning.promise.generated_cases import (
 )
 from tests.planning.promise.reference_rules import ReferencePod
 
+_LEAVES_OR_BELONGS = {"is being deleted", "is being migrated", "belongs to its node"}
+"""Why a pod may stay behind when its group leaves."""
 _SYSTEM_PRIORITY = 2_000_000_000
 _EXCLUDED_BY_DEFAULT = ["kube-system", "kube-public"]
 
@@ -61,6 +63,7 @@ class LimitChecks:
     def _why_it_stays(self, pod: ReferencePod) -> Iterator[str]:
         yield from self._excluded(pod)
         yield from self._kept_by_its_owner(pod)
+        yield from self._lacking_pods(pod)
         metadata, status = pod.item["metadata"], pod.item["status"]
         if metadata["annotations"].get("karpenter.sh/do-not-disrupt") == "true":
             yield "is not to be disrupted"
@@ -97,6 +100,20 @@ class LimitChecks:
             yield "is a Job's"
         if kind is None and not self._policy.get("allowBarePods"):
             yield "has no owner"
+
+    def _lacking_pods(self, pod: ReferencePod) -> Iterator[str]:
+        """A workload is left alone unless all its pods are there and Ready; Jobs do not count."""
+        if _owner_kind(pod) in (None, "Job", "DaemonSet"):
+            return
+        siblings = [
+            each
+            for each in map(ReferencePod, self.case.pod_objects)
+            if each.workload == pod.workload and not each.is_leaving
+        ]
+        ready = sum(_is_ready(each) for each in siblings)
+        wanted = max(self._replicas[pod.workload], len(siblings))
+        if ready < wanted:
+            yield f"{pod.workload} has {ready} of {wanted} pods Ready"
 
     # ------------------------------------------------------------ how
 
@@ -183,20 +200,25 @@ class LimitChecks:
                 yield f"{evicted[name]} evictions under budget {name}, which allows {allowed}"
 
     def _torn_groups(self) -> Iterator[str]:
-        """Groups of which a part leaves nodes under maintenance and the rest has to stay."""
-        if "NodeMaintenance" not in self._policy["enabledStrategies"]:
-            return
+        """Groups of which some pods leave a node, or nodes under maintenance, and others stay."""
         moved = {move.pod for move in self.moves}
-        moving = {group for key in moved if (group := _group(self._pods[key])) is not None}
+        left = {
+            (_group(placed.pod), self._place(placed.node))
+            for placed in self.case.placed
+            if placed.pod.key in moved and _group(placed.pod) is not None
+        }
         for placed in self.case.placed:
-            labels = self.case.rules.nodes[placed.node]["metadata"]["labels"]
             if (
-                _group(placed.pod) in moving
+                (_group(placed.pod), self._place(placed.node)) in left
                 and placed.pod.key not in moved
-                and labels.get(MAINTENANCE) == "true"
-                and not list(self._why_it_stays(placed.pod))
+                and not _LEAVES_OR_BELONGS.intersection(self._why_it_stays(placed.pod))
             ):
                 yield f"{placed.pod.key} is left behind by its group {_group(placed.pod)}"
+
+    def _place(self, node: str) -> str:
+        """What members must share to leave together: the node, or its maintenance."""
+        labels = self.case.rules.nodes[node]["metadata"]["labels"]
+        return MAINTENANCE if labels.get(MAINTENANCE) == "true" else node
 
     @cached_property
     def _budgets(self) -> list[JsonObject]:
@@ -219,6 +241,11 @@ def _why_closed(node: JsonObject) -> Iterator[str]:
 def _condition(status: JsonObject, kind: str) -> JsonObject:
     found: JsonObject = next(each for each in status["conditions"] if each["type"] == kind)
     return found
+
+
+def _is_ready(pod: ReferencePod) -> bool:
+    conditions = pod.item["status"].get("conditions", ())
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def _owner_kind(pod: ReferencePod) -> str | None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, combinations, groupby
 
 from rescheduler.files.policy_file import read_policy
 from rescheduler.model.moves import Mode
@@ -56,6 +56,7 @@ class Replay:
         yield from self._refused_moves()
         yield from self._newly_broken_rules()
         yield from self._moves_that_do_not_go_together()
+        yield from self._moves_that_clash_with_those_in_flight()
         yield from self._words_that_are_not_true()
 
     # ------------------------------------------------------------ states
@@ -96,17 +97,19 @@ class Replay:
 
     def _moves_that_make_no_sense(self) -> Iterator[str]:
         where = {each.pod.key: each.node for each in self.case.placed}
-        seen = set()
+        wave_of: dict[str, int] = {}
         for move in self.plan.moves:
-            if move.pod in seen:
-                yield f"{move.pod} moves twice"
-            seen.add(move.pod)
+            # A pod that was parked moves on in a later wave: under another name, by then.
+            if wave_of.get(move.pod, -1) >= move.wave:
+                yield f"{move.pod} moves twice in a wave"
+            wave_of[move.pod] = move.wave
             if where.get(move.pod) != move.source:
                 yield f"{move.pod} is on {where.get(move.pod)}, not on {move.source}"
             if move.source == move.target:
                 yield f"{move.pod} moves to where it is"
             if not move.reason:
                 yield f"{move.pod} moves without a reason"
+            where[move.pod] = move.target
 
     # ------------------------------------------------------------ each move at its turn
 
@@ -183,6 +186,21 @@ class Replay:
                 for what, count in (then - before).items():
                     yield f"{_moves_text(wave, progress)} causes {count} more {what}"
 
+    def _moves_that_clash_with_those_in_flight(self) -> Iterator[str]:
+        """Earlier moves may end at any moment, and the first wave must still be possible."""
+        first_wave = [move for move in self.plan.moves if move.wave == self.plan.moves[0].wave]
+        for over in _some_of(self.case.in_flight):
+            keys = {key for key, _ in over}
+            old = [each for each in self.case.placed if each.pod.key in keys]
+            ended = [each for each in self.start if each not in old]
+            where = ", ".join(f"{key} on {target}" for key, target in over)
+            for move in first_wave:
+                for when in self._when_refused(ended, move):
+                    yield f"{_move_text(move)} is refused {when}, with {where}"
+                then = self.case.rules.broken(self._after(ended, move))
+                for what, count in (then - self.case.rules.broken(ended)).items():
+                    yield f"{_move_text(move)}, with {where}, causes {count} more {what}"
+
     def _in_the_middle(
         self, state: State, moves: Sequence[Move], progress: Sequence[int]
     ) -> list[Placed]:
@@ -239,6 +257,11 @@ def _progresses(draw: Draw, count: int) -> Iterator[tuple[int, ...]]:
     if count > 1:
         for _ in range(_COMBINATIONS_TRIED):
             yield tuple(draw.randrange(3) for _ in range(count))
+
+
+def _some_of(moves: Sequence[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], ...]]:
+    """Every selection of the moves that is not empty."""
+    return chain.from_iterable(combinations(moves, size) for size in range(1, len(moves) + 1))
 
 
 def _move_text(move: Move) -> str:

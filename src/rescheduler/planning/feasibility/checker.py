@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from rescheduler.planning.feasibility.filter_plugin import (
     SharedLister,
     TemplateAwarePlugin,
 )
+from rescheduler.planning.feasibility.nominated_pods import NominatedPods
 from rescheduler.planning.feasibility.plugins.inter_pod_affinity import (
     AffinityRelations,
     InterPodAffinity,
@@ -43,11 +45,14 @@ Refusals = npt.NDArray[np.int8]
 class FeasibilityChecker:
     """Where pods of each template may run, as the scheduler would say with the pods as placed.
 
-    The pods are where the snapshot has them until `move` says otherwise.
+    The pods are where the snapshot has them until `move` says otherwise. Room is kept for pods
+    that the snapshot has as nominated.
     """
 
     def __init__(self, snapshot: Snapshot, pod_lister: PodLister | None = None) -> None:
-        """`pod_lister`, if given, says where pods are; its owner then calls `count_pods`."""
+        """`pod_lister`, if given, says where pods are; its owner then calls `count_pods`, and takes
+        care of nominated pods."""
+        self._nominated = NominatedPods(snapshot) if pod_lister is None else None
         self.lister = SharedLister(snapshot, pod_lister)
         unschedulable = NodeUnschedulable(self.lister)
         taints, affinity = TaintToleration(self.lister), NodeAffinity(self.lister)
@@ -142,6 +147,40 @@ class FeasibilityChecker:
 
     def refusals(self, template: int) -> Refusals:
         """Which plugin refuses each node to a new pod of this template, all others staying put."""
+        refusals = self._refusals(template)
+        if self._nominated is not None:
+            for node in self._nominated.nodes(self.snapshot.templates[template].priority):
+                with self._counting_nominated(template, node):
+                    refused = self._refusals(template)[node]
+                refusals[node] = refused or refusals[node]
+        return refusals
+
+    @contextmanager
+    def _counting_nominated(self, template: int, node: int) -> Iterator[None]:
+        """Answers about the node as they are with the pods that are nominated to it.
+
+        The template must have been asked about before: plugins count from the lister when they are
+        first asked, and nominated pods are not there.
+        """
+        priority = self.snapshot.templates[template].priority
+        nominated = [] if self._nominated is None else self._nominated.ahead_of(priority, node)
+        if not nominated:
+            yield
+            return
+        known, self._nearby_refusals = self._nearby_refusals, {}
+        skipped = self.inter_pod_affinity if self.inter_pod_affinity.is_skipped(template) else None
+        plugins = [plugin for plugin in self._counting if plugin is not skipped]
+        for pod, plugin in product(nominated, plugins):
+            plugin.count_pods(pod.template, node, 1, pod.terminating)
+        try:
+            yield
+        finally:
+            for pod, plugin in product(nominated, plugins):
+                plugin.count_pods(pod.template, node, -1, pod.terminating)
+            self._nearby_refusals = known
+
+    def _refusals(self, template: int) -> Refusals:
+        """The same, without regard to nominated pods."""
         refusals = np.zeros(len(self.snapshot.nodes), np.int8)
         for known in (
             self._statically_refused(template),
@@ -225,8 +264,12 @@ class FeasibilityChecker:
 
     @contextmanager
     def without(self, pod: int) -> Iterator[None]:
-        """Answers as they would be with the pod gone from its node."""
+        """Answers as they would be with the pod gone from its node, or no longer nominated."""
         node = self.node_of(pod)
+        if node == NO_NODE:
+            with self._without_nomination(pod):
+                yield
+            return
         known, self._nearby_refusals = self._nearby_refusals, {}
         self._put(pod, node, NO_NODE)
         try:
@@ -235,6 +278,16 @@ class FeasibilityChecker:
             self._put(pod, NO_NODE, node)
             self._nearby_refusals = known
 
+    @contextmanager
+    def _without_nomination(self, pod: int) -> Iterator[None]:
+        node = int(self.snapshot.pods.nominated[pod])
+        nominated = None if self._nominated is None else self._nominated.remove(pod, node)
+        try:
+            yield
+        finally:
+            if self._nominated is not None and nominated is not None:
+                self._nominated.restore(pod, node, nominated)
+
     def refusals_without(self, pod: int) -> Refusals:
         """Which plugin refuses each node to this pod if it starts anew after leaving its node."""
         with self.without(pod):
@@ -242,9 +295,13 @@ class FeasibilityChecker:
 
     def reason(self, template: int, node: int) -> str:
         """Why a new pod of this template may not run on the node, in a sentence."""
-        number = int(self.refusals(template)[node])
-        assert number, "asked why of a node that is not refused"
-        return self.plugins[number - 1].reason(template, node)
+        without_nominated = int(self._refusals(template)[node])
+        with self._counting_nominated(template, node):
+            number = int(self._refusals(template)[node])
+            if number:
+                return self.plugins[number - 1].reason(template, node)
+        assert without_nominated, "asked why of a node that is not refused"
+        return self.plugins[without_nominated - 1].reason(template, node)
 
     def node_of(self, pod: int) -> int:
         """Where the pod is at the moment."""

@@ -10,7 +10,7 @@ so that asking for all pods at once is hardly more work than asking for one.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -19,12 +19,25 @@ import numpy as np
 from rescheduler.model.moves import Mode
 from rescheduler.model.objects import PodDisruptionBudget
 from rescheduler.model.selectors import selects
-from rescheduler.model.snapshot import RUNNING, Bools, Floats, Snapshot
+from rescheduler.model.snapshot import (
+    NO_NODE,
+    RUNNING,
+    UNKNOWN,
+    UNKNOWN_NODE,
+    Bools,
+    Floats,
+    Ints,
+    Snapshot,
+)
+from rescheduler.model.unreadable_objects import UnreadableObject
 from rescheduler.planning.context import DEFAULT_CONTEXT, MoveInFlight, PlanningContext
 from rescheduler.planning.movability.blocker import Blocker
+from rescheduler.planning.movability.excluded_pods import EXCLUDED, excluded_one_by_one
+from rescheduler.planning.movability.group_parts import GroupPart, GroupParts
 from rescheduler.planning.movability.move_history import Cooldown, MoveHistory, time_in_words
 from rescheduler.planning.movability.move_modes import MoveModes
 from rescheduler.planning.movability.permanent_blockers import PermanentBlockers
+from rescheduler.planning.movability.workload_health import WorkloadHealth
 from rescheduler.planning.movability.workload_owners import WorkloadOwners
 from rescheduler.settings import Policy
 
@@ -42,27 +55,44 @@ class Movability:
     """What stands in the way of moving each pod of a snapshot, and how it would be moved."""
 
     def __init__(
-        self, snapshot: Snapshot, policy: Policy, context: PlanningContext = DEFAULT_CONTEXT
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        context: PlanningContext = DEFAULT_CONTEXT,
+        as_it_is: Snapshot | None = None,
+        requested_strategies: Collection[str] = (),
+        held_parts: Mapping[GroupPart, str] = {},
     ) -> None:
-        self.workloads = WorkloadOwners(snapshot)
+        """`as_it_is`: the snapshot without pods that only stand in for others.
+
+        `requested_strategies`: by name, those after whose moves pods may return. `held_parts`:
+        parts of pod groups that cannot leave together, and why.
+        """
+        self.workloads = WorkloadOwners(as_it_is or snapshot)
+        self._health = WorkloadHealth(as_it_is or snapshot, self.workloads, context.unreplaced_from)
         self._snapshot = snapshot
         self._policy = policy
         self._context = context
-        self._modes = MoveModes(snapshot, self.workloads)
+        self._requested_strategies = requested_strategies
+        self._held_parts = held_parts
+        self.group_parts = GroupParts(snapshot, policy.maintenance_label)
+        self._modes = MoveModes(snapshot, self.workloads, context)
         self._budgets_of: dict[int, list[PodDisruptionBudget]] = {}
 
     @cached_property
     def movable(self) -> Bools:
         """For each pod whether `blocker` finds nothing."""
-        free = np.array([blocker is None for blocker in self._permanent], bool)
-        movable: Bools = free[self._snapshot.pods.template]
-        for temporary in self._temporary:
-            movable &= ~temporary.holds
+        movable = self._movable_alone.copy()
+        movable[list(self._group_blockers)] = False
         movable.flags.writeable = False
         return movable
 
     def blocker(self, pod: int) -> Blocker | None:
         """The first thing that keeps the pod where it is, or None if it may be moved."""
+        return self._own_blocker(pod) or self._group_blockers.get(pod)
+
+    def _own_blocker(self, pod: int) -> Blocker | None:
+        """What keeps the pod where it is, whatever its pod group does."""
         permanent = self._permanent[int(self._snapshot.pods.template[pod])]
         if permanent is not None:
             return permanent
@@ -91,10 +121,75 @@ class Movability:
 
     @cached_property
     def in_flight(self) -> dict[int, MoveInFlight]:
-        """The pods that are being migrated and are still there, by their row."""
+        """The pods that are being migrated and are still there, by their row; not paused ones."""
+        return {row: move for row, move in self._unfinished.items() if not move.is_paused}
+
+    @cached_property
+    def left_nodes(self) -> dict[int, Ints]:
+        """By template: the rows of nodes that its pods have left because a strategy wanted it.
+
+        They do not return there without a more urgent cause. Templates without such nodes are
+        not in it.
+        """
+        leavers = self._history.leavers
+        if not leavers:
+            return {}
+        templates: defaultdict[int, set[str]] = defaultdict(set)
+        for template, name in enumerate(self.workloads.names):
+            if name in leavers:
+                templates[template] |= self._history.left_nodes(name)
+        pods = self._snapshot.pods
+        for subject in leavers:
+            if (row := pods.find(subject)) is not None:
+                templates[int(pods.template[row])] |= self._history.left_nodes(subject)
+        row_of = {name: row for row, name in enumerate(self._snapshot.nodes.names)}
+        left = {
+            template: np.array(sorted(row_of[name] for name in names if name in row_of), np.int32)
+            for template, names in templates.items()
+        }
+        return {template: rows for template, rows in left.items() if len(rows)}
+
+    @cached_property
+    def _history(self) -> MoveHistory:
+        return MoveHistory(self._context.history, self._context.now, self._requested_strategies)
+
+    @cached_property
+    def _unfinished(self) -> dict[int, MoveInFlight]:
+        """The pods that have a Migration and are still there, by their row."""
         pods = self._snapshot.pods
         rows = ((pods.find(move.pod), move) for move in self._context.in_flight)
         return {row: move for row, move in rows if row is not None}
+
+    @cached_property
+    def _movable_alone(self) -> Bools:
+        """For each pod whether it may be moved, whatever its pod group does."""
+        free = np.array([blocker is None for blocker in self._permanent], bool)
+        movable: Bools = free[self._snapshot.pods.template]
+        for temporary in self._temporary:
+            movable &= ~temporary.holds
+        return movable
+
+    @cached_property
+    def _group_blockers(self) -> dict[int, Blocker]:
+        """Pods that stay because their group does, by their row."""
+        blockers: dict[int, Blocker] = {}
+        for part, rows in self.group_parts.members.items():
+            reason = self._straggler(rows) or self._held_parts.get(part)
+            if reason is not None:
+                blocker = Blocker("PodGroup", f"{part.in_words}{reason}")
+                blockers.update(dict.fromkeys(rows, blocker))
+        return blockers
+
+    def _straggler(self, rows: list[int]) -> str | None:
+        """The pod that cannot leave with its group, and why. Those that leave already can."""
+        deleting = self._snapshot.pods.deleting
+        for row in rows:
+            if not (self._movable_alone[row] or deleting[row] or row in self.in_flight):
+                blocker = self._own_blocker(row)
+                assert blocker is not None, "it is not movable"
+                key = self._snapshot.pods.keys[row]
+                return f", and {key} cannot: {blocker.name}, {blocker.detail}"
+        return None
 
     @cached_property
     def _permanent(self) -> list[Blocker | None]:
@@ -107,13 +202,20 @@ class Movability:
     @cached_property
     def _temporary(self) -> list[_TemporaryBlocker]:
         pods = self._snapshot.pods
-        wrong = "it is not Ready, so something is wrong already"
+        excluded = excluded_one_by_one(self._policy.excluded_pod_selector, self._snapshot)
         return [
-            _TemporaryBlocker(self._rows(self.in_flight), self._being_migrated),
+            _TemporaryBlocker(excluded, lambda pod: EXCLUDED),
+            _TemporaryBlocker(self._is_held_by_unreadable[pods.template], self._unreadable),
+            _TemporaryBlocker(self._rows(self._unfinished), self._being_migrated),
             _always(pods.deleting, "BeingDeleted", "it is being deleted"),
-            _always(pods.node < 0, "NotScheduled", "it is on no node yet"),
-            _always(pods.phase != RUNNING, "NotRunning", "it is not running yet"),
-            _always(~pods.ready, "NotReady", wrong),
+            _always(pods.node == NO_NODE, "NotScheduled", "it is on no node yet"),
+            _always(
+                pods.node == UNKNOWN_NODE,
+                "NodeMissing",
+                "its node is not known: it may be just deleted",
+            ),
+            _TemporaryBlocker(pods.phase != RUNNING, self._not_running),
+            _TemporaryBlocker(~pods.ready, self._not_ready),
             _TemporaryBlocker(self._ages < self._policy.min_pod_age_seconds, self._too_young),
             _TemporaryBlocker(self._rows(self._cooldowns), self._recently_moved),
             _TemporaryBlocker(self._is_held_back[pods.template], self._why_held_back),
@@ -124,9 +226,46 @@ class Movability:
         marked[list(rows)] = True
         return marked
 
+    @cached_property
+    def _unreadable_in(self) -> dict[str, UnreadableObject]:
+        """An object that may forbid every move in its namespace, and cannot be read."""
+        return {obj.held_namespace: obj for obj in self._snapshot.unreadable if obj.held_namespace}
+
+    @cached_property
+    def _is_held_by_unreadable(self) -> Bools:
+        templates = self._snapshot.templates
+        return np.array([pod.namespace in self._unreadable_in for pod in templates], bool)
+
+    def _unreadable(self, pod: int) -> Blocker:
+        obj = self._unreadable_in[self._snapshot.template_of(pod).namespace]
+        detail = f"{obj.kind} {obj.key} cannot be decoded, and may forbid the move"
+        return Blocker("UnreadableObject", detail)
+
     def _being_migrated(self, pod: int) -> Blocker:
-        target = self.in_flight[pod].target
-        return Blocker("BeingMigrated", f"it is on its way to {target} already")
+        move = self._unfinished[pod]
+        if move.is_paused:
+            return Blocker("BeingMigrated", f"its Migration to {move.target} is paused")
+        return Blocker("BeingMigrated", f"it is on its way to {move.target} already")
+
+    def _not_running(self, pod: int) -> Blocker:
+        if self._has_silent_node(pod):
+            return Blocker("NotRunning", self._silence(pod))
+        is_unknown = self._snapshot.pods.phase[pod] == UNKNOWN
+        detail = "its phase is Unknown" if is_unknown else "it is not running yet"
+        return Blocker("NotRunning", detail)
+
+    def _not_ready(self, pod: int) -> Blocker:
+        if self._has_silent_node(pod):
+            return Blocker("NotReady", self._silence(pod))
+        return Blocker("NotReady", "it is not Ready, so something is wrong already")
+
+    def _has_silent_node(self, pod: int) -> bool:
+        return not self._snapshot.nodes.ready[self._snapshot.pods.node[pod]]
+
+    def _silence(self, pod: int) -> str:
+        """A node that stops reporting says nothing about its pods; others mark them not Ready."""
+        node = self._snapshot.nodes.names[self._snapshot.pods.node[pod]]
+        return f"its node {node} is not Ready, so it is not known whether it runs"
 
     def _too_young(self, pod: int) -> Blocker:
         age = time_in_words(float(self._ages[pod]))
@@ -146,7 +285,7 @@ class Movability:
     @cached_property
     def _cooldowns(self) -> dict[int, Cooldown]:
         """Pods that are left alone after a past move, by their row."""
-        history = MoveHistory(self._context.history, self._context.now)
+        history = self._history
         subjects = history.subjects
         if not subjects:
             return {}
@@ -183,7 +322,16 @@ class Movability:
         return blocker
 
     def _holding_back(self, template: int) -> Blocker | None:
-        return self._short_of_pods(template) or self._eviction_blocker(template)
+        return (
+            self._short_of_pods(template)
+            or self._incomplete_workload(template)
+            or self._eviction_blocker(template)
+        )
+
+    def _incomplete_workload(self, template: int) -> Blocker | None:
+        """Its owner must not lose another pod, and a handoff would only wait for the others."""
+        shortage = self._health.shortage(template)
+        return Blocker("WorkloadNotReady", shortage) if shortage is not None else None
 
     def _short_of_pods(self, template: int) -> Blocker | None:
         """A workload short of pods is left alone, even by a handoff, which would only wait."""
@@ -206,7 +354,8 @@ class Movability:
             return None
         owner = self._snapshot.templates[template].owner
         # A Job's pod serves nobody meanwhile.
-        if self.replicas(template) <= 1 and owner is not None and owner.kind != "Job":
+        is_job = self.workloads.is_job(template)
+        if self.replicas(template) <= 1 and owner is not None and not is_job:
             return Blocker("SingleReplica", f"moving it would leave none of {owner.name}")
         return self._blocked_by_budget(template)
 

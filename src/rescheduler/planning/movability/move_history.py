@@ -4,10 +4,14 @@ A pod that landed where it should is left alone for a few minutes, so that round
 back and forth. A move that did not work out will most likely not work a moment later either, so its
 whole workload is left alone, longer each time: its pods are interchangeable, and the one that
 replaced the moved pod has a name of its own.
+
+And there is no way back: to a node that a pod left because a strategy wanted it, no pod of its
+workload returns for a day. What was better then is hardly worse now, and strategies that disagree
+would pass the pod back and forth.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import takewhile
 from math import ceil
@@ -23,6 +27,8 @@ COOLDOWN_AFTER_LANDING = 5 * MINUTE
 # Enough for a node to come back or an image to arrive; a day is the least worth trying again.
 FIRST_COOLDOWN = 10 * MINUTE
 LONGEST_COOLDOWN = 24 * HOUR
+# A day: load that comes and goes with the hours moves no pod to and fro.
+NO_RETURN_TIME = 24 * HOUR
 
 _OUTCOME_TEXT = {
     Outcome.LANDED: "ended here",
@@ -50,19 +56,32 @@ class Cooldown:
 
 
 class MoveHistory:
-    """The cooldowns after past moves at some moment."""
+    """What follows from past moves at some moment: cooldowns, and nodes that were left."""
 
-    def __init__(self, history: Iterable[PastMove], now: float) -> None:
+    def __init__(
+        self,
+        history: Iterable[PastMove],
+        now: float,
+        requested_strategies: Collection[str] = (),
+    ) -> None:
+        """`requested_strategies`: by name, those after whose moves pods may return."""
         self._troubled: dict[str, Cooldown] = {}
         self._landed: dict[tuple[str, str], Cooldown] = {}
+        self._left: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        """By workload or bare pod: the nodes to which none returns, and until when."""
         for subject, moves in _by_subject(history).items():
             cooldown = _cooldown_after_failures(moves)
             if cooldown is not None and cooldown.until > now:
                 self._troubled[subject] = cooldown
             for move in moves:
+                if move.outcome != Outcome.LANDED:
+                    continue
                 until = move.at + COOLDOWN_AFTER_LANDING
-                if move.outcome == Outcome.LANDED and until > now:
+                if until > now:
                     self._landed.setdefault((subject, move.target), Cooldown(move, until))
+                until = move.at + NO_RETURN_TIME
+                if until > now and move.strategy and move.strategy not in requested_strategies:
+                    self._left[subject].setdefault(move.source, until)
 
     @property
     def subjects(self) -> set[str]:
@@ -70,13 +89,28 @@ class MoveHistory:
         return {*self._troubled, *(subject for subject, _ in self._landed)}
 
     @property
+    def leavers(self) -> set[str]:
+        """The workloads and bare pods that have nodes to which they do not return."""
+        return set(self._left)
+
+    @property
     def ends(self) -> list[float]:
-        """When each of the cooldowns ends."""
-        return [cooldown.until for cooldown in (*self._troubled.values(), *self._landed.values())]
+        """When each of the cooldowns ends, and when a pod may return to a node."""
+        cooldowns = (*self._troubled.values(), *self._landed.values())
+        returns = (until for nodes in self._left.values() for until in nodes.values())
+        return [*(cooldown.until for cooldown in cooldowns), *returns]
 
     def cooldown(self, subject: str, node: str) -> Cooldown | None:
         """Why a pod of this workload, or this bare pod, is left alone on this node, if it is."""
         return self._troubled.get(subject) or self._landed.get((subject, node))
+
+    def left_nodes(self, subject: str) -> set[str]:
+        """The nodes to which no pod of this workload, or not this bare pod, returns.
+
+        They were left because a strategy wanted it. Who left a node because of its maintenance,
+        or because a person said so, may return when that is over.
+        """
+        return set(self._left.get(subject, ()))
 
 
 def time_in_words(seconds: float) -> str:
@@ -88,10 +122,16 @@ def time_in_words(seconds: float) -> str:
 
 
 def _by_subject(history: Iterable[PastMove]) -> dict[str, list[PastMove]]:
-    """Moves by workload or, for bare pods, by pod, the latest first."""
-    moves: dict[str, list[PastMove]] = defaultdict(list)
-    for move in sorted(history, key=lambda move: -move.at):
-        moves[move.workload or move.pod].append(move)
+    """Moves by workload or, for bare pods, by pod, the latest first.
+
+    A bare pod has another name after every move: its earlier moves are under its last name.
+    """
+    moves: dict[str, list[PastMove]] = {}
+    for move in sorted(history, key=lambda move: move.at):
+        earlier = moves.pop(move.workload or move.pod, [])
+        has_moved = move.outcome in (Outcome.LANDED, Outcome.ELSEWHERE)
+        subject = move.workload or (has_moved and move.new_pod) or move.pod
+        moves[subject] = [move, *earlier]
     return moves
 
 

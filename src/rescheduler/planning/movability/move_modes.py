@@ -4,18 +4,27 @@ from functools import cached_property
 
 from rescheduler.labels import HANDOFF
 from rescheduler.model.moves import Mode
-from rescheduler.model.rules.surge import ADOPTING_OWNERS, allows_surge, forbids_handoff
+from rescheduler.model.rules.surge import (
+    ADOPTING_OWNERS,
+    IGNORES_NOMINATIONS,
+    allows_surge,
+    forbids_handoff,
+)
 from rescheduler.model.rules.volume_sharing import has_single_node_volume
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.context import PlanningContext
 from rescheduler.planning.movability.workload_owners import WorkloadOwners
 
 
 class MoveModes:
     """Finds the way to move the pods of each template."""
 
-    def __init__(self, snapshot: Snapshot, workloads: WorkloadOwners) -> None:
+    def __init__(
+        self, snapshot: Snapshot, workloads: WorkloadOwners, context: PlanningContext
+    ) -> None:
         self._snapshot = snapshot
         self._workloads = workloads
+        self._context = context
         self._found: dict[int, Mode] = {}
 
     def gentlest(self, template: int) -> Mode:
@@ -40,7 +49,11 @@ class MoveModes:
         if forbids_handoff(pod.annotations.handoff):
             return f"its annotation {HANDOFF} is never"
         if has_single_node_volume(pod.volumes, pod.namespace, self._snapshot.claims.get):
-            return "only one node may attach its volume"
+            return "pods on two nodes must not use its volume at the same time"
+        if self._context.placing_blocker:
+            return self._context.placing_blocker
+        if self._workloads.names[template] in self._context.ignoring_nominations:
+            return IGNORES_NOMINATIONS
         # Looked for only if there are any: each look costs, and most clusters have none.
         if self._without_surge and self._workloads.deployment(template) in self._without_surge:
             return "its Deployment allows no second copy"

@@ -10,9 +10,9 @@ from rescheduler.model.rules.immovable_pods import (
     is_daemon_pod,
     is_static_pod,
 )
-from rescheduler.model.selectors import selects
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.movability.blocker import Blocker
+from rescheduler.planning.movability.excluded_pods import EXCLUDED, excludes_template
 from rescheduler.planning.movability.move_modes import MoveModes
 from rescheduler.planning.movability.workload_owners import WorkloadOwners
 from rescheduler.settings import Policy
@@ -57,9 +57,8 @@ class PermanentBlockers:
         if pod.priority >= _SYSTEM_PRIORITY:
             name = pod.priority_class_name or f"priority {pod.priority}"
             return Blocker("SystemPod", f"{name} marks it as part of the system")
-        selector = self._policy.excluded_pod_selector
-        if selector is not None and selects(selector, pod.labels):
-            return Blocker("ExcludedBySelector", "the policy's excludedPodSelector matches it")
+        if excludes_template(self._policy.excluded_pod_selector, pod):
+            return EXCLUDED
         return None
 
     def _blocked_by_annotation(self, pod: PodTemplate) -> Blocker | None:

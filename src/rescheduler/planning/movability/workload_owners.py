@@ -18,6 +18,7 @@ from rescheduler.model.objects import (
     ReplicationController,
     StatefulSet,
 )
+from rescheduler.model.rules.immovable_pods import is_job
 from rescheduler.model.snapshot import Snapshot
 
 _Owner = ReplicaSet | ReplicationController | StatefulSet | Job
@@ -52,6 +53,23 @@ class WorkloadOwners:
             "" if pod.owner is None else f"{pod.owner.kind}/{pod.namespace}/{pod.owner.name}"
             for pod in self._snapshot.templates
         ]
+
+    @cached_property
+    def workloads(self) -> list[str]:
+        """`Deployment/shop/web` for each template: its owner, or what a ReplicaSet belongs to."""
+        above = [
+            owner.metadata.controller if isinstance(owner, ReplicaSet) else None
+            for owner in self._owners
+        ]
+        return [
+            name if owner is None else f"{owner.kind}/{pod.namespace}/{owner.name}"
+            for name, owner, pod in zip(self.names, above, self._snapshot.templates, strict=True)
+        ]
+
+    def is_job(self, template: int) -> bool:
+        """Whether such pods belong to a Job of Kubernetes; custom resources have that name too."""
+        owner = self._snapshot.templates[template].owner
+        return owner is not None and is_job(owner.kind, owner.api_version)
 
     @cached_property
     def replicas(self) -> list[int]:

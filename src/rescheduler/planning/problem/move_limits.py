@@ -3,10 +3,14 @@
 Templates that share a limit are in one scope: those of a namespace, of a workload, or under a
 disruption budget. A scope's allowance is how many of its pods may still be moved; migrations that
 are under way have had their share already. There is no scope where nothing is limited.
+
+Migrations under way may end at any moment, or not. So what counts for the same spread or affinity
+rules as one of them does not move beside it, and neither does a workload one of whose moves waits:
+the next one would wait for the same.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from functools import cache, cached_property
 from typing import NamedTuple
 
@@ -41,6 +45,10 @@ _NAMESPACE = _LimitKind(
 _WORKLOAD = _LimitKind("WorkloadLimit", "of {}, maxMovesPerWorkload lets {} move at once")
 _EVICTION = _LimitKind("OneAtATime", "of {}, {} is evicted at a time")
 _BUDGET = _LimitKind("Budget", "disruption budget {} lets {} go at once, and no more are left")
+_SAME_RULES = _LimitKind(
+    "MoveUnderWay", "{}: a move is under way that counts for the same spread or affinity rules"
+)
+_WAITING = _LimitKind("WorkloadWaits", "an earlier move of {}")
 _NODE = _LimitKind("NodeLimit", "of node {}, maxMovesPerNode lets {} go or come at once")
 
 
@@ -58,11 +66,14 @@ class MoveLimits:
         policy: Policy,
         movability: Movability,
         context: PlanningContext = DEFAULT_CONTEXT,
+        beside_in_flight: Set[int] = frozenset(),
     ) -> None:
+        """`beside_in_flight`: templates that count for the same rules as a pod in flight."""
         self._snapshot = snapshot
         self._policy = policy
         self._movability = movability
         self._context = context
+        self._beside_in_flight = beside_in_flight
         self._per_namespace = _counted(policy.max_moves_per_namespace)
         self._per_workload = _counted(policy.max_moves_per_workload)
         self._scopes: list[tuple[_LimitKind, str, int]] = []
@@ -99,6 +110,10 @@ class MoveLimits:
 
     def _scopes_of_one(self, template: int) -> Iterator[int]:
         workload = self._movability.workloads.names[template]
+        if template in self._beside_in_flight:
+            yield self._scope(_SAME_RULES, workload or "bare pods", 0)
+        if workload in self._waiting:
+            yield self._scope(_WAITING, self._waiting[workload], 0)
         if self._per_namespace is not None:
             namespace = self._snapshot.templates[template].namespace
             yield self._scope(_NAMESPACE, namespace, self._per_namespace(self._pods_in[namespace]))
@@ -106,7 +121,7 @@ class MoveLimits:
             replicas = self._movability.replicas(template)
             yield self._scope(_WORKLOAD, workload, self._per_workload(replicas))
         if self._movability.mode(template) == Mode.EVICT:
-            yield self._scope(_EVICTION, workload, 1)
+            yield self._scope(_EVICTION, self._movability.workloads.workloads[template], 1)
             for budget in self._movability.budgets(template):
                 allowed = budget.status.disruptions_allowed
                 yield self._scope(_BUDGET, budget.metadata.key, allowed)
@@ -117,6 +132,21 @@ class MoveLimits:
             number = self._number_of[kind.blocker, name] = len(self._scopes)
             self._scopes.append((kind, name, most))
         return number
+
+    @cached_property
+    def _waiting(self) -> dict[str, str]:
+        """Workloads one of whose moves waits, and what it waits for."""
+        pods, names = self._snapshot.pods, self._movability.workloads.names
+        found = {
+            names[int(pods.template[pod])]: move
+            for pod, move in self._movability.in_flight.items()
+            if move.waits_for
+        }
+        found.pop("", None)
+        return {
+            workload: f"{workload}, that of {move.pod}, has not started: {move.waits_for}"
+            for workload, move in found.items()
+        }
 
     @cached_property
     def _pods_in(self) -> Counter[str]:

@@ -1,6 +1,11 @@
 """What the enabled strategies add up to: one number to bring down.
 
 Most of it is a sum over nodes, so the effect of a move is known from the two nodes it changes.
+
+A strategy *acts* if it wants something changed, and is at rest otherwise. One that is at rest is
+still heard: what makes a node worse for it than it is now costs, and what makes it better gains
+nothing. So it is no reason for a move, but no other strategy undoes what it has reached. Every plan
+lowers the sum of all enabled strategies, and so plans come to rest.
 """
 
 from collections.abc import Callable, Iterable
@@ -8,8 +13,10 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
-from rescheduler.planning.node_load import NodeLoad
-from rescheduler.planning.strategies.strategy import NodePrices, Rows, Strategy
+from rescheduler.planning.node_load import PODS_ROW
+from rescheduler.planning.strategies.strategy import Rows, Strategy
+from rescheduler.planning.strategies.strategy_context import StrategyContext
+from rescheduler.planning.strategies.urgency import Urgency
 from rescheduler.settings import Policy
 
 # Below the price of any move: it only decides between targets that are equally good.
@@ -21,105 +28,143 @@ class Objective:
 
     def __init__(
         self,
-        load: NodeLoad,
+        context: StrategyContext,
         policy: Policy,
         movable: Ints,
         enabled: Iterable[type[Strategy]],
         is_due: Callable[[Bools], bool],
+        at_rest: frozenset[str] = frozenset(),
     ) -> None:
-        """`enabled` are sorted by urgency. `is_due` is asked about nodes that are overloaded."""
-        self._load = load
-        self._weight_of = policy.strategy_weights
+        """`enabled` are sorted by urgency. `is_due` is asked about nodes that are overloaded.
+
+        Those of `at_rest`, by name, do not act whatever they find.
+        """
+        self._told_to_rest = at_rest
+        self._load = context.load
+        self._movable = movable
+        self._stated_weights = policy.strategy_weights
         self._rank: dict[Strategy, int] = {}
+        self._weight: dict[Strategy, float] = {}
         self.strategies: list[Strategy] = []
-        """Those that want something, the most urgent first."""
-        self.idle: list[Strategy] = []
-        self._weights: list[float] = []
+        """Those that act, the most urgent first."""
+        self.resting: list[Strategy] = []
+        """Those that are only heard."""
+        self._stuck: list[Strategy] = []
+        """Those of them that would act if moves could change anything."""
         self._is_shaped = False
         self.move_price = 0.0
         """What a move that disrupts nobody much must gain at least."""
+        self._start_costs: dict[Strategy, Floats] = {}
         for kind in enabled:
-            strategy = kind(load, policy)
+            strategy = kind(self._load, policy)
             self._rank[strategy] = len(self._rank)
+            self._weight[strategy] = self._weight_of(strategy)
             strategy.start_movable = movable
-            to_relieve = strategy.nodes_to_relieve(load.used, movable)
-            if not to_relieve.any() or (strategy.acts_on_overload and not is_due(to_relieve)):
-                self.idle.append(strategy)
+            strategy.prepare(context)
+            to_relieve = strategy.nodes_to_relieve(self._load.used, movable)
+            is_waiting = strategy.acts_on_overload and not is_due(to_relieve)
+            if not to_relieve.any() or is_waiting or strategy.name in at_rest:
+                self.resting.append(strategy)
+            elif strategy.is_at_rest():
+                self.resting.append(strategy)
+                self._stuck.append(strategy)
             else:
                 self._enlist(strategy)
 
+    def _weight_of(self, strategy: Strategy) -> float:
+        """What is required comes first, whatever its weight."""
+        if strategy.urgency < Urgency.IMPROVEMENT:
+            return 1.0
+        return self._stated_weights.get(strategy.name, 1.0)
+
     @property
     def enabled(self) -> list[Strategy]:
-        """All strategies, whether or not they want anything, the most urgent first."""
+        """All strategies, whether or not they act, the most urgent first."""
         return list(self._rank)
 
     def activate(self, strategy: Strategy) -> None:
-        """The strategy wants something after all: of pods."""
-        if strategy in self.idle:
-            self.idle.remove(strategy)
+        """The strategy acts after all: it wants something of pods."""
+        if strategy in self.resting and strategy.name not in self._told_to_rest:
+            self.resting.remove(strategy)
             self._enlist(strategy)
 
     def _enlist(self, strategy: Strategy) -> None:
         self.strategies = sorted([*self.strategies, strategy], key=self._rank.__getitem__)
-        self._weights = [self._weight_of.get(active.name, 1.0) for active in self.strategies]
         self._is_shaped = any(active.shapes_load for active in self.strategies)
         self.move_price = max((active.move_price for active in self.strategies), default=0.0)
 
     # ------------------------------------------------------------ what nodes cost
 
     def cost(self, rows: Rows, used: Floats, movable: Ints) -> Floats:
-        """What it costs that these nodes hold so much."""
-        total: Floats | None = None
-        for strategy, weight in zip(self.strategies, self._weights, strict=True):
+        """What searches bring down: what it costs that these nodes hold so much."""
+        total = self._tie_breaker(rows, used)
+        for strategy in self.strategies:
             cost = strategy.cost(rows, used, movable)
-            if weight != 1.0:
-                cost = cost * weight
-            total = cost if total is None else total + cost
-        if not self._is_shaped:
-            evenness = self._evenness(rows, used)
-            total = evenness if total is None else total + evenness
-        assert total is not None
-        return total
+            resting = strategy.resting_nodes()
+            if resting is not None:
+                worse = np.maximum(cost - self._start_cost(strategy)[rows], 0.0)
+                cost = np.where(resting[rows], worse, cost)
+            total = total + self._weighted(strategy, cost)
+        for strategy in self.resting:
+            worse = strategy.cost(rows, used, movable) - self._start_cost(strategy)[rows]
+            total = total + self._weighted(strategy, np.maximum(worse, 0.0))
+        return np.asarray(total)
 
-    def _evenness(self, rows: Rows, used: Floats) -> Floats:
-        cpu, memory = self._load.capacity[0][rows], self._load.capacity[1][rows]
-        load = used[0] / cpu + used[1] / memory
-        return np.asarray(_EVENNESS * load * load)
+    def _weighted(self, strategy: Strategy, cost: Floats) -> Floats:
+        weight = self._weight[strategy]
+        return cost if weight == 1.0 else weight * cost
+
+    def stated_cost(self, rows: Rows, used: Floats, movable: Ints) -> Floats:
+        """What plans report: the sum of all enabled strategies, and nothing else."""
+        total = np.zeros(np.shape(movable))
+        for strategy in self.enabled:
+            total = total + self._weight[strategy] * strategy.cost(rows, used, movable)
+        return np.asarray(total)
+
+    def _start_cost(self, strategy: Strategy) -> Floats:
+        if strategy not in self._start_costs:
+            cost = strategy.cost(slice(None), self._load.used, self._movable)
+            self._start_costs[strategy] = cost
+        return self._start_costs[strategy]
+
+    def _tie_breaker(self, rows: Rows, used: Floats) -> Floats:
+        """Even numbers of pods and, where no strategy has an opinion on it, even load."""
+        slots = used[PODS_ROW] / self._load.capacity[PODS_ROW][rows]
+        total = slots * slots
+        if not self._is_shaped:
+            cpu, memory = self._load.capacity[0][rows], self._load.capacity[1][rows]
+            load = used[0] / cpu + used[1] / memory
+            total = total + load * load
+        return np.asarray(_EVENNESS * total)
 
     def costs(self, used: Floats, movable: Ints) -> Floats:
         """What each node costs."""
         return self.cost(slice(None), used, movable)
 
-    def guidance(self, rows: Rows, used: Floats, movable: Ints) -> Floats | float:
-        """A nudge for searches, where the cost by itself shows no direction."""
-        total: Floats | float = 0.0
-        for strategy in self.strategies:
-            nudge = strategy.guidance(rows, used, movable)
-            if nudge is not None:
-                total = total + nudge
-        return total
-
-    def update(self, used: Floats) -> None:
-        """Let strategies look at all nodes again."""
-        for strategy in self.strategies:
-            strategy.update(used)
-
     # ------------------------------------------------------------ which nodes
 
-    def avoids(self, rows: Rows, used: Floats) -> Bools | None:
-        """Nodes that some strategy does not want to hold so much."""
+    def avoids(self, rows: Rows, used: Floats, *, is_requested: bool = False) -> Bools | None:
+        """Nodes that some strategy does not want to hold so much.
+
+        For a pod that a person wants to leave its node, only what else people asked for counts.
+        """
         avoided: Bools | None = None
-        for strategy in self.strategies + self.idle:
+        for strategy in self.enabled:
+            if is_requested and strategy.urgency > Urgency.REQUESTED:
+                continue
             found = strategy.avoids(rows, used)
             if found is not None:
                 avoided = found if avoided is None else avoided | found
         return None if avoided is None else np.broadcast_to(avoided, used.shape[1:])
 
-    def nodes_to_relieve(self, used: Floats, movable: Ints) -> Bools:
-        """Nodes that some strategy wants pods to leave."""
+    def nodes_to_relieve(
+        self, used: Floats, movable: Ints, at_most: Urgency = Urgency.IMPROVEMENT
+    ) -> Bools:
+        """Nodes that some strategy of at least this urgency wants pods to leave."""
         to_relieve = np.zeros(used.shape[1], bool)
-        for strategy in self.strategies:
-            to_relieve |= strategy.nodes_to_relieve(used, movable)
+        for strategy in self.strategies + self._stuck:
+            if strategy.urgency <= at_most:
+                to_relieve |= strategy.nodes_to_relieve(used, movable)
         return to_relieve
 
     def nodes_to_empty(self) -> Bools:
@@ -136,7 +181,7 @@ class Objective:
         overloaded = np.zeros(self._load.used.shape[1], bool)
         for strategy in self.enabled:
             if strategy.acts_on_overload:
-                overloaded |= strategy.nodes_to_relieve(self._load.used, strategy.start_movable)
+                overloaded |= strategy.nodes_to_relieve(self._load.used, self._movable)
         return overloaded
 
     # ------------------------------------------------------------ what else strategies say
@@ -146,10 +191,9 @@ class Objective:
         """Whether several moves together may gain what none of them gains alone."""
         return any(strategy.needs_combined_moves for strategy in self.strategies)
 
-    def node_prices(self) -> NodePrices | None:
-        """What emptying nodes saves, if some strategy wants nodes emptied."""
-        found = (strategy.node_prices() for strategy in self.strategies)
-        return next((prices for prices in found if prices is not None), None)
+    def demanding(self, movable: Ints) -> list[Strategy]:
+        """Strategies for which not every plan is worth its moves."""
+        return [active for active in self.strategies if not active.is_worth_it(movable, 0)]
 
     def not_worth_it(self, movable: Ints, moves: int) -> Strategy | None:
         """A strategy for which a plan of so many moves gains too little."""
@@ -159,11 +203,14 @@ class Objective:
 
     def idle_reasons(self) -> str:
         """Why no strategy wants anything, with the numbers."""
-        if not self.idle:
+        if not self.resting:
             return "no strategy is enabled"
-        return "; ".join(self._idle_reason(strategy) for strategy in self.idle)
+        return "; ".join(self._idle_reason(strategy) for strategy in self.resting)
 
     def _idle_reason(self, strategy: Strategy) -> str:
-        if strategy.nodes_to_relieve(self._load.used, strategy.start_movable).any():
+        if strategy.name in self._told_to_rest:
+            return f"{strategy.name} found nothing that is worth its moves"
+        to_relieve = strategy.nodes_to_relieve(self._load.used, self._movable)
+        if to_relieve.any() and strategy not in self._stuck:
             return f"{strategy.name} waits until load is too high for consecutiveRounds rounds"
         return strategy.idle_reason(self._load.used)

@@ -11,16 +11,24 @@ from rescheduler.planning.context import PlanningContext
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.planning.feasibility.node_conflicts import NodeConflicts
 from rescheduler.planning.movability.equivalence_groups import equivalence_groups
+from rescheduler.planning.movability.group_parts import GroupPart
 from rescheduler.planning.movability.movability import Movability
 from rescheduler.planning.node_load import NodeLoad
 from rescheduler.planning.problem.in_flight import with_arrivals
 from rescheduler.planning.problem.move_costs import age_order, disruption_costs
 from rescheduler.planning.problem.move_limits import MoveLimits
 from rescheduler.planning.problem.objective import Objective
-from rescheduler.planning.strategies import STRATEGIES, enabled_strategies
+from rescheduler.planning.problem.placement_preferences import placement_preferences
+from rescheduler.planning.strategies import (
+    STRATEGIES,
+    enabled_strategies,
+    is_requested,
+    requested_strategies,
+)
 from rescheduler.planning.strategies.pod_term import PodTerm
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.planning.strategies.strategy_context import StrategyContext
+from rescheduler.planning.strategies.urgency import Urgency
 from rescheduler.planning.strategies.violation_term import ViolationTerm
 from rescheduler.settings import Policy
 
@@ -37,41 +45,64 @@ class Problem:
         policy: Policy,
         context: PlanningContext,
         plugins: Mapping[str, type[Strategy]],
+        held_parts: Mapping[GroupPart, str] = {},
+        at_rest: frozenset[str] = frozenset(),
     ) -> None:
-        snapshot = with_arrivals(snapshot, context.in_flight)
+        """`held_parts`: parts of pod groups that stay, and why. `at_rest`: strategies, by name,
+        that do not act whatever they find."""
+        self.at_rest = at_rest
+        self.held_parts = held_parts
+        self.torn_parts: set[GroupPart] = set()
+        """Parts of which searches wanted some pods to go, and could not let all go."""
+        as_it_is, snapshot = snapshot, with_arrivals(snapshot, context.in_flight)
         self.snapshot = snapshot
         self.policy = policy
         self.context = context
-        self.max_moves = policy.max_reschedule_pods
-        self.movability = Movability(snapshot, policy, context)
-        self.load = NodeLoad(snapshot, policy.maintenance_label)
+        requested = requested_strategies(plugins)
+        self.movability = Movability(snapshot, policy, context, as_it_is, requested, held_parts)
+        self.load = NodeLoad(snapshot, policy.maintenance_label, policy.wanted_resources)
         order = age_order(snapshot, context.now)
         self.groups = equivalence_groups(snapshot, self.movability.movable, order)
         self.movable_on = self._movable_on()
         self._known = {**STRATEGIES, **plugins}
+        self.pods = StrategyContext(snapshot, self.load, self.movability, self.groups)
         self.objective = Objective(
-            self.load,
+            self.pods,
             policy,
             self.movable_on,
             enabled_strategies(policy, plugins),
             self._is_due,
+            at_rest,
         )
-        self.pods = StrategyContext(snapshot, self.load, self.movability, self.groups)
         self.pod_terms = sorted(self._pod_terms(), key=lambda term: term.urgency)
         """What strategies want of single pods, kept up to date by the search that moves them."""
         self.violation_terms = list(self._violation_terms())
         """Rules that pods break at the start."""
-        for strategy in self.objective.strategies:
-            strategy.prepare(self.pods)
+        self.max_moves = max(policy.max_reschedule_pods - self._moves_under_way(), 0)
 
     def _pod_terms(self) -> Iterator[PodTerm]:
-        """The terms that have something to gain; their strategies then take part in the plan."""
+        """All terms; strategies act if one of theirs has something to gain."""
         for strategy in self.objective.enabled:
             for term in strategy.pod_terms(self.pods):
+                term.strategy = strategy.name
                 if term.is_active():
-                    term.strategy = strategy.name
                     self.objective.activate(strategy)
-                    yield term
+                yield term
+
+    @cached_property
+    def placement_terms(self) -> list[PodTerm]:
+        """What else counts in choosing targets, and is never a reason to move a pod."""
+        terms = [
+            term
+            for strategy in self.objective.enabled
+            for term in strategy.placement_terms(self.pods)
+        ]
+        return [*terms, *placement_preferences(self.pods, self.pod_terms)]
+
+    @cached_property
+    def search_terms(self) -> list[PodTerm]:
+        """All terms about pods that searches count."""
+        return [*self.pod_terms, *self.placement_terms]
 
     def _violation_terms(self) -> Iterator[ViolationTerm]:
         for strategy in self.objective.enabled:
@@ -80,6 +111,16 @@ class Problem:
                     term.strategy = strategy.name
                     self.objective.activate(strategy)
                     yield term
+
+    def _moves_under_way(self) -> int:
+        """How many earlier planned moves count against the limit of this plan.
+
+        What a person asked for does not wait for moves that nobody asked for.
+        """
+        counted = [move.strategy for move in self.context.in_flight if move.counts_as_planned]
+        if any(strategy.urgency == Urgency.REQUESTED for strategy in self.objective.strategies):
+            return sum(is_requested(name, self._known) for name in counted)
+        return len(counted)
 
     def _is_due(self, overloaded: Bools) -> bool:
         """Whether some of these nodes have been overloaded for as many rounds as asked for."""
@@ -104,6 +145,8 @@ class Problem:
         if any(strategy.states_move_price(self.policy) for strategy in self._known.values()):
             # What a move costs was said; how much it disrupts only decides between equals.
             disruptions = 1.0 + _SLIGHTLY * (disruptions - 1.0)
+        else:
+            disruptions = self.policy.move_cost_scale * disruptions
         return np.asarray(disruptions * self.objective.move_price)
 
     @cached_property
@@ -113,8 +156,14 @@ class Problem:
 
     @cached_property
     def start_value(self) -> float:
-        """What the nodes cost as they are."""
+        """What the nodes cost as they are, for searches."""
         return float(self.objective.costs(self.load.used, self.movable_on).sum())
+
+    @cached_property
+    def stated_value(self) -> float:
+        """What the nodes cost as they are, for people."""
+        everyone = slice(None)
+        return float(self.objective.stated_cost(everyone, self.load.used, self.movable_on).sum())
 
     @cached_property
     def pod_cost(self) -> float:
@@ -137,7 +186,21 @@ class Problem:
     @cached_property
     def limits(self) -> MoveLimits:
         """How many pods may move."""
-        return MoveLimits(self.snapshot, self.policy, self.movability, self.context)
+        return MoveLimits(
+            self.snapshot, self.policy, self.movability, self.context, self._beside_in_flight()
+        )
+
+    def _beside_in_flight(self) -> set[int]:
+        """Templates that count for the same spread or affinity rules as a pod in flight."""
+        rows = list(self.movability.in_flight)
+        templates = set(self.snapshot.pods.template[rows].tolist())
+        workloads = {move.workload for move in self.context.in_flight if move.workload}
+        if workloads:
+            names = self.movability.workloads.names
+            templates.update(row for row, name in enumerate(names) if name in workloads)
+        depends = self.checker.depends_on_pods if templates else ()
+        affected = {template for template in templates if depends[template]}
+        return affected.union(*(self.checker.affected_by(template) for template in templates))
 
     @cached_property
     def nodes_to_empty(self) -> Bools:

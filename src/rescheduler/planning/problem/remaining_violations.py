@@ -69,14 +69,6 @@ class RemainingViolations:
                 return term
         return None
 
-    def suspect_gain(self, pod: int) -> float:
-        """What is gained by moving the pod now, as a suspect of breaking a rule beyond its node."""
-        return sum(
-            term.suspect_gain
-            for term, suspected in zip(self._terms, self._suspected_pods, strict=True)
-            if pod in suspected and self._is_violated(term, pod)
-        )
-
     @cached_property
     def _suspected_pods(self) -> list[set[int]]:
         return [

@@ -1,5 +1,8 @@
 """What it would cost nodes to receive one more pod, for the templates that descent looks at."""
 
+from enum import IntEnum
+from functools import cached_property
+
 import numpy as np
 import numpy.typing as npt
 
@@ -7,6 +10,18 @@ from rescheduler.model.moves import Mode
 from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.node_totals import NodeTotals
+from rescheduler.planning.strategies.urgency import Urgency
+
+
+class MoveCause(IntEnum):
+    """How much there is to be said for a move: the more, the more nodes will do as a target."""
+
+    ORDINARY = 0
+    URGENT = 1
+    """Pods may return to nodes that they have left."""
+    REQUESTED = 2
+    """Targets may also become too full for a strategy: a person wants the pod to leave."""
+
 
 # Pods are compared by what the nodes would cost that suit most pods best.
 _PROSPECTS = 256
@@ -50,30 +65,53 @@ class ArrivalCosts:
         self._table: Floats = np.empty((0, few))
         self._closed: Bools = np.empty((0, few), bool)
 
-    def _rise(self, demand: Floats) -> Floats:
+    def _rise(self, demand: Floats, cause: MoveCause = MoveCause.ORDINARY) -> Floats:
         """By how much the cost of each node would rise; infinite where it has no room."""
         totals = self._totals
         then = totals.used + demand[:, None]
         rise = totals.objective.costs(then, totals.movable + 1) - totals.costs
         lacking = (demand[:, None] > totals.free).any(axis=0)
-        avoided = totals.objective.avoids(slice(None), then)
+        is_requested = cause == MoveCause.REQUESTED
+        avoided = totals.objective.avoids(slice(None), then, is_requested=is_requested)
         rise[lacking if avoided is None else lacking | avoided] = np.inf
         return rise
 
-    def row(self, template: int) -> Floats:
+    def row(self, template: int, cause: MoveCause = MoveCause.ORDINARY) -> Floats:
         """What every node would cost more with one more such pod; infinite where it will not do."""
-        row = self._rise(self._problem.load.demand[:, template])
-        row[self._refused(template)] = np.inf
+        row = self._rise(self._problem.load.demand[:, template], cause)
+        row[self._refused(template, may_return=cause > MoveCause.ORDINARY)] = np.inf
         return row
 
-    def _refused(self, template: int) -> Bools:
+    def _refused(self, template: int, may_return: bool = False) -> Bools:
         """Where plugins other than NodeResourcesFit refuse it, with the pod itself still there."""
         checker = self._problem.checker
+        closed = self._problem.pods.closed_to(template, may_return)
         if not checker.depends_on_pods[template] or self._problem.mode(template) == Mode.EVICT:
-            return self._problem.pods.always_refused(template)
+            return closed
         refused = checker.refused_regardless_of_room(template)
-        takes_none = ~self._problem.load.takes_pods
-        return takes_none if refused is None else refused | takes_none
+        return closed if refused is None else refused | closed
+
+    def causes(self, node: int) -> list[MoveCause]:
+        """What may be said for moves from the node, the least first."""
+        causes = [MoveCause.ORDINARY]
+        if self._is_urgent[node]:
+            causes.append(MoveCause.URGENT)
+        if self._problem.nodes_to_empty[node]:
+            causes.append(MoveCause.REQUESTED)
+        return causes
+
+    @cached_property
+    def _is_urgent(self) -> Bools:
+        """Nodes whose pods have to leave, or are broken rules."""
+        problem = self._problem
+        used, movable = problem.load.used, problem.movable_on
+        urgent = problem.objective.nodes_to_relieve(used, movable, at_most=Urgency.AT_RISK)
+        templates, nodes = problem.groups.template, problem.groups.node
+        for term in problem.violation_terms:
+            broken = term.gains_of_leaving(templates, nodes, problem.conflicts) > 0
+            suspects = term.suspects()
+            urgent[nodes[broken if suspects is None else broken | suspects]] = True
+        return urgent
 
     def least(self, templates: Ints, nodes: Ints) -> Floats:
         """What the best prospect but its own node costs a pod of each of these templates."""
@@ -87,10 +125,17 @@ class ArrivalCosts:
             row[columns[index]] = np.inf
             best[index] = row.min(initial=np.inf)
         for index in np.flatnonzero(np.isinf(best)).tolist():
-            row = self.row(int(templates[index]))
-            row[nodes[index]] = np.inf
-            best[index] = row.min(initial=np.inf)
+            best[index] = self._least_of_all(int(templates[index]), int(nodes[index]))
         return best
+
+    def _least_of_all(self, template: int, node: int) -> float:
+        """What the best of all other nodes costs a pod of the template."""
+        for cause in self.causes(node):
+            row = self.row(template, cause)
+            row[node] = np.inf
+            if (least := float(row.min(initial=np.inf))) < np.inf:
+                return least
+        return np.inf
 
     def refresh(self, template: int, nodes: tuple[int, ...]) -> None:
         """A pod of the template left or came to these nodes."""

@@ -13,7 +13,7 @@ from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.problem.allowances import Allowances
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.problem.remaining_violations import RemainingViolations
-from rescheduler.planning.search.arrival_costs import ArrivalCosts
+from rescheduler.planning.search.arrival_costs import ArrivalCosts, MoveCause
 from rescheduler.planning.search.node_totals import NodeTotals
 from rescheduler.planning.search.steps import SearchStep
 
@@ -43,10 +43,15 @@ class Descent:
         self._hopeless: Bools = np.zeros(len(self._groups), bool)
         self._most_to_gain = self._best_of_nodes()
         self.steps: list[SearchStep] = []
+        self.was_cut_short = False
+        """Whether the time was up before all moves were looked at."""
 
     def run(self) -> list[SearchStep]:
         """Moves until nothing is gained any more, the limit is reached or the time is up."""
-        while len(self.steps) < self._problem.max_moves and not self._out_of_time():
+        while len(self.steps) < self._problem.max_moves:
+            if self._out_of_time():
+                self.was_cut_short = True
+                break
             found = self._best()
             if found is None:
                 break
@@ -143,15 +148,23 @@ class Descent:
 
     def _verified_target(self, group: int) -> int | None:
         """The best target that takes the pod at every moment of its move."""
+        for cause in self._arrival_costs.causes(int(self._groups.node[group])):
+            target = self._target(group, cause)
+            if target is not None:
+                return target
+        return None
+
+    def _target(self, group: int, cause: MoveCause) -> int | None:
         pod, source = self._pod(group), int(self._groups.node[group])
         template = int(self._groups.template[group])
         if self._violations.clear_suspicion(group, pod):
             self._refresh(source)
-        row = self._arrival_costs.row(template)
+        row = self._arrival_costs.row(template, cause)
         gain = float(self._gain_of_leaving[group])
-        for term in self._problem.pod_terms:
+        for term in self._problem.search_terms:
             costs = term.arrival_costs(template, source)
             row += 0.0 if costs is None else costs
+        for term in self._problem.pod_terms:
             bounds = term.gain_bounds(self._groups.template[[group]], self._groups.node[[group]])
             gain += term.gain_of_leaving(template, source) - float(bounds[0])
         row[source] = np.inf
@@ -191,7 +204,7 @@ class Descent:
         self._violations.moved(template, source, target)
         self._arrival_costs.refresh(template, (source, target))
         changed = {source, target}
-        for term in self._problem.pod_terms:
+        for term in self._problem.search_terms:
             changed |= term.moved(template, source, target)
         for node in changed:
             self._refresh(node)

@@ -1,114 +1,241 @@
 """Bring moves into an order in which each can be carried out, and say which may run together.
 
 What a search found is an assignment. On the way there every target must accept its pod when it
-comes, with the old pod still running. So whatever is accepted at the moment goes first: before all
-from nodes that hold more than they have, then from nodes that most others wait for.
+comes, with the old pod still running, and no limit may be exceeded. So whatever is accepted at the
+moment goes first: before all from nodes that hold more than they have, then the largest pods, then
+from nodes that most others wait for.
+
+Where every pod waits for another, one of them is *parked*: moved to a node with room that nobody
+waits for, and on from there. That is a move more.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from rescheduler.model.snapshot import Floats
+from rescheduler.model.snapshot import Floats, Ints
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
+from rescheduler.planning.problem.allowances import Allowances
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.steps import SearchStep
 
 # With so few steps, so many other orders are tried.
 _FEW, _OTHER_ORDERS = 40, 8
-# Targets of other pods of its template that are tried for a pod.
+# Targets of other pods of its kind that are tried for a pod.
 _TARGETS_TRIED = 5
+# When all wait: targets that something is made to leave, pods that are tried for it, and nodes.
+_AWAITED_TRIED, _PODS_TRIED, _PARKINGS_TRIED = 8, 3, 6
 
 
 class MoveOrdering:
     """Finds out which steps can be carried out, on a checker with the pods as at the start."""
 
     def __init__(self, problem: Problem, checker: FeasibilityChecker) -> None:
+        self.checker = checker
         self._problem = problem
         self._checker = checker
         self._demand = problem.load.demand
         self._free: Floats = problem.load.allocatable - problem.load.used
         self._template_of = problem.snapshot.pods.template
+        self._allowances = Allowances(problem)
+        available = np.maximum(problem.load.allocatable.mean(axis=1), 1e-9)
+        self._size: Floats = (self._demand / available[:, None]).max(axis=0)
+        self._own_kinds: Ints = np.arange(len(problem.snapshot.templates), dtype=np.int32)
+        self._done: list[SearchStep] = []
 
-    def executable(self, steps: Sequence[SearchStep]) -> list[SearchStep]:
+    def executable(
+        self, steps: Sequence[SearchStep], kind_of: Ints | None = None, *, may_park: bool = False
+    ) -> list[SearchStep]:
         """The steps in an order in which they are possible, without those that never are.
 
-        Pods of one template may change targets among themselves. With few steps that do not all
-        work out, other orders are tried as well.
+        Pods of one kind may change targets among themselves; by default those of one template are
+        of one kind. With few steps that do not all work out, other orders are tried as well.
         """
-        best = self._try(steps)
+        kinds = self._own_kinds if kind_of is None else kind_of
+        best = self._try(steps, kinds, may_park)
         if len(steps) <= _FEW:
             random = np.random.default_rng(len(steps))
             for _ in range(_OTHER_ORDERS):
-                if len(best) == len(steps):
+                if len(best) >= len(steps):
                     break
                 shuffled = [steps[index] for index in random.permutation(len(steps))]
-                best = max(best, self._try(shuffled), key=len)
+                best = max(best, self._try(shuffled, kinds, may_park), key=len)
         return best
 
-    def _try(self, steps: Sequence[SearchStep]) -> list[SearchStep]:
-        targets: defaultdict[int, list[int]] = defaultdict(list)
-        for step in steps:
-            targets[int(self._template_of[step.pod])].append(step.target)
-        done: list[SearchStep] = []
-        waiting = list(steps)
-        while waiting:
-            taken = self._take_what_fits(waiting, targets)
-            if not taken:
+    def _try(self, steps: Sequence[SearchStep], kinds: Ints, may_park: bool) -> list[SearchStep]:
+        waiting = _WaitingSteps(steps, kinds[self._template_of[[step.pod for step in steps]]])
+        while len(waiting):
+            if self._take_what_fits(waiting):
+                continue
+            if not may_park or not self._park_one(waiting):
                 break
-            done += taken
-            taken_pods = {step.pod for step in taken}
-            waiting = [step for step in waiting if step.pod not in taken_pods]
+        done, self._done = self._done, []
         for step in reversed(done):
             self._take_back(step)
         return done
 
-    def _take_what_fits(
-        self, waiting: Sequence[SearchStep], targets: Mapping[int, list[int]]
-    ) -> list[SearchStep]:
-        awaited = Counter(step.target for step in waiting)
+    # ------------------------------------------------------------ what is possible now
+
+    def _take_what_fits(self, waiting: "_WaitingSteps") -> bool:
+        """Whether any step was possible."""
+        awaited = waiting.awaited()
         overcommitted = np.atleast_1d((self._free < 0).any(axis=0))
         order = sorted(
-            waiting, key=lambda step: (not overcommitted[step.source], -awaited[step.source])
+            waiting,
+            key=lambda step: (
+                not overcommitted[step.source],
+                -self._size_of(step.pod),
+                -awaited[step.source],
+            ),
         )
-        found = (self._take_one(step, targets) for step in order)
-        return [step for step in found if step is not None]
+        return sum(self._take_one(step, waiting) for step in order) > 0
 
-    def _take_one(self, step: SearchStep, targets: Mapping[int, list[int]]) -> SearchStep | None:
-        """Move the pod to its target or to that of another pod of its template, if it fits now."""
-        open_targets = targets[int(self._template_of[step.pod])]
-        others = [node for node in dict.fromkeys(open_targets) if node != step.target]
-        first = [step.target] if step.target in open_targets else []
-        for target in (first + others)[:_TARGETS_TRIED]:
-            taken = SearchStep(step.pod, step.source, target)
-            if self._take(taken):
-                open_targets.remove(target)
-                return taken
-        return None
+    def _take_one(self, step: SearchStep, waiting: "_WaitingSteps") -> bool:
+        """Move the pod to its target or to that of another pod of its kind, if it fits now."""
+        for target in waiting.targets_for(step)[:_TARGETS_TRIED]:
+            if target != step.source and self._take(SearchStep(step.pod, step.source, target)):
+                waiting.remove(step, target)
+                return True
+        return False
 
     def _take(self, step: SearchStep) -> bool:
-        demand = self._demand[:, int(self._template_of[step.pod])]
-        room = np.maximum(self._free[:, step.target], 0.0)
-        if (demand > room).any() or not self._problem.accepts(self._checker, step.pod, step.target):
+        template = int(self._template_of[step.pod])
+        allowances, demand = self._allowances, self._demand[:, template]
+        if (
+            len(self._done) >= self._problem.max_moves
+            or not allowances.may_go[template]
+            or allowances.used_up[step.source]
+            or allowances.used_up[step.target]
+            or (demand > np.maximum(self._free[:, step.target], 0.0)).any()
+            or self._is_avoided(step, demand)
+            or not self._problem.accepts(self._checker, step.pod, step.target)
+        ):
             return False
-        self._checker.place(step.pod, step.source, step.target)
-        self._free[:, step.source] += demand
-        self._free[:, step.target] -= demand
+        self._place(step, 1)
+        self._done.append(step)
         return True
 
+    def _is_avoided(self, step: SearchStep, demand: Floats) -> bool:
+        """Whether the target would be too full for a strategy."""
+        problem, node = self._problem, np.array([step.target])
+        then = problem.load.allocatable[:, node] - self._free[:, node] + demand[:, None]
+        is_requested = bool(problem.nodes_to_empty[step.source])
+        avoided = problem.objective.avoids(node, then, is_requested=is_requested)
+        return avoided is not None and bool(avoided[0])
+
     def _take_back(self, step: SearchStep) -> None:
+        self._place(SearchStep(step.pod, step.target, step.source), -1)
+
+    def _place(self, step: SearchStep, count: int) -> None:
+        template = int(self._template_of[step.pod])
+        self._checker.place(*step)
+        self._free[:, step.source] += self._demand[:, template]
+        self._free[:, step.target] -= self._demand[:, template]
+        self._allowances.count_move(template, count)
+        self._allowances.count_on_node(step.source, count)
+        self._allowances.count_on_node(step.target, count)
+
+    def _size_of(self, pod: int) -> float:
+        return float(self._size[self._template_of[pod]])
+
+    # ------------------------------------------------------------ parking
+
+    def _park_one(self, waiting: "_WaitingSteps") -> bool:
+        """Whether a pod was moved out of the way of another.
+
+        It leaves the target that lacks least for the pod that waits for it.
+        """
+        if len(self._done) + len(waiting) >= self._problem.max_moves:
+            return False
+        leaving: defaultdict[int, list[SearchStep]] = defaultdict(list)
+        for step in sorted(waiting, key=lambda step: self._size_of(step.pod)):
+            leaving[step.source].append(step)
+        lacking = sorted(waiting, key=self._lacking)
+        for target in dict.fromkeys(step.target for step in lacking[:_AWAITED_TRIED]):
+            for step in leaving[target][:_PODS_TRIED]:
+                if self._park(step, waiting):
+                    return True
+        # It may be no room that is lacking, but that a pod is in its own way: spread over zones,
+        # two of it in one zone may be one too many even for a moment.
+        return len(waiting) <= _FEW and any(self._park(step, waiting) for step in list(waiting))
+
+    def _lacking(self, step: SearchStep) -> float:
+        """How much room the target of a step lacks, as a part of what it has."""
         demand = self._demand[:, int(self._template_of[step.pod])]
-        self._checker.place(step.pod, step.target, step.source)
-        self._free[:, step.source] -= demand
-        self._free[:, step.target] += demand
+        missing = np.maximum(demand - self._free[:, step.target], 0.0)
+        return float((missing / self._problem.load.capacity[:, step.target]).max())
+
+    def _park(self, step: SearchStep, waiting: "_WaitingSteps") -> bool:
+        if not waiting.may_park(step):
+            return False
+        for node in self._parkings(step, waiting):
+            if self._take(SearchStep(step.pod, step.source, node)):
+                waiting.park(step, node)
+                return True
+        return False
+
+    def _parkings(self, step: SearchStep, waiting: "_WaitingSteps") -> Iterator[int]:
+        """Nodes with room for the pod that nobody waits for, the roomiest first."""
+        template = int(self._template_of[step.pod])
+        fits = (self._demand[:, template, None] <= np.maximum(self._free, 0.0)).all(axis=0)
+        fits &= ~self._problem.pods.refused_masks(np.array([template]))[0]
+        fits[[step.source, *waiting.awaited()]] = False
+        nodes = np.flatnonzero(fits)
+        room = (self._free[:2, nodes] / self._problem.load.capacity[:2, nodes]).min(axis=0)
+        yield from nodes[np.argsort(-room, kind="stable")][:_PARKINGS_TRIED].tolist()
+
+
+class _WaitingSteps:
+    """Steps that are not possible yet, and the targets that are open to pods of each kind."""
+
+    def __init__(self, steps: Sequence[SearchStep], kinds: Ints) -> None:
+        self._steps = {step.pod: step for step in steps}
+        self._kind_of = dict(zip((step.pod for step in steps), kinds.tolist(), strict=True))
+        self._targets: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        for step in steps:
+            self._targets[self._kind_of[step.pod]][step.target] += 1
+        self._parked: set[int] = set()
+
+    def __iter__(self) -> Iterator[SearchStep]:
+        return iter(self._steps.values())
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def awaited(self) -> Counter[int]:
+        """How many pods wait for each node."""
+        return Counter(step.target for step in self)
+
+    def targets_for(self, step: SearchStep) -> list[int]:
+        """Its own target if nobody took it, and those of others of its kind."""
+        open_targets = self._targets[self._kind_of[step.pod]]
+        first = [step.target] if step.target in open_targets else []
+        return first + [node for node in open_targets if node != step.target]
+
+    def remove(self, step: SearchStep, target: int) -> None:
+        """The pod has gone to this target. Whoever wanted to go there may go to its own."""
+        del self._steps[step.pod]
+        open_targets = self._targets[self._kind_of[step.pod]]
+        open_targets[target] -= 1
+        if not open_targets[target]:
+            del open_targets[target]
+
+    def may_park(self, step: SearchStep) -> bool:
+        """Whether the pod was not parked before."""
+        return step.pod not in self._parked
+
+    def park(self, step: SearchStep, node: int) -> None:
+        """The pod now waits on another node."""
+        self._parked.add(step.pod)
+        self._steps[step.pod] = SearchStep(step.pod, node, step.target)
 
 
 def waves(problem: Problem, steps: Iterable[SearchStep]) -> list[int]:
     """For each step the number of its wave: steps of one wave may run at the same time.
 
-    A step opens a new wave if it needs room that an earlier one of its wave leaves behind, or if
-    the two affect the same other pods.
+    A step opens a new wave if it needs room that an earlier one of its wave leaves behind, if the
+    two affect the same other pods, or if its pod has been parked in this wave.
     """
     checker, demand = problem.checker, problem.load.demand
     free = problem.load.allocatable - problem.load.used
@@ -116,6 +243,7 @@ def waves(problem: Problem, steps: Iterable[SearchStep]) -> list[int]:
     surging = free.copy()
     left_in_wave: set[int] = set()
     affected_in_wave: set[int] = set()
+    moved_in_wave: set[int] = set()
     numbers: list[int] = []
     wave = 0
     for pod, source, target in steps:
@@ -127,14 +255,16 @@ def waves(problem: Problem, steps: Iterable[SearchStep]) -> list[int]:
             (needed > np.maximum(surging[:, target], 0.0)).any()
             or (depends and target in left_in_wave)
             or affected & affected_in_wave
+            or pod in moved_in_wave
         ):
             wave += 1
             surging = free.copy()
-            left_in_wave, affected_in_wave = set(), set()
+            left_in_wave, affected_in_wave, moved_in_wave = set(), set(), set()
         surging[:, target] -= needed
         free[:, target] -= needed
         free[:, source] += needed
         left_in_wave.add(source)
+        moved_in_wave.add(pod)
         affected_in_wave |= affected
         numbers.append(wave)
     return numbers

@@ -1,69 +1,92 @@
-"""Which searches are run on a problem, and for how long."""
+"""Which searches are run on a problem, and when one of them is enough."""
 
 from collections.abc import Callable
-
-import numpy as np
+from itertools import count
+from typing import NamedTuple
 
 from rescheduler.planning.problem.problem import Problem
-from rescheduler.planning.search.assignment import Assignment
 from rescheduler.planning.search.best_plan import BestPlan
+from rescheduler.planning.search.columns.column_search import ColumnSearch
 from rescheduler.planning.search.descent import Descent
-from rescheduler.planning.search.node_consolidation import NodeConsolidation
 from rescheduler.planning.search.ordering import MoveOrdering
 from rescheduler.planning.search.pod_groups import whole_groups
 from rescheduler.planning.search.steps import SearchStep
-from rescheduler.planning.search.tabu_search import TabuSearch
 
-# With more pairs of groups and templates, the table of exchanges takes too much time and memory.
-_MOST_PAIRS, _MOST_PAIRS_FOR_LOAD = 6_000_000, 200_000
-# What a second of planning is good for, on a slow machine.
-_GROUP_ITERATIONS_PER_SECOND, _GROUP_ITERATIONS_FOR_LOAD = 1_000_000, 60_000
-_MOST_ITERATIONS_PER_SECOND, _MOST_ITERATIONS_FOR_LOAD = 400, 240
-_TRIALS_PER_SECOND = 240
-# A handful of pods has been looked at from all sides after so many iterations.
-_ITERATIONS_PER_GROUP = 100
+# Load is smooth, and single moves get nearly all of it, but for clusters with so few equivalence
+# groups.
+_FEW_GROUPS = 150
+# How often a column search asks for the time in a second, at least.
+_STEPS_PER_SECOND = 10_000
 
 
-def find_steps(problem: Problem, out_of_time: Callable[[], bool]) -> list[SearchStep]:
+class FoundSteps(NamedTuple):
     """The steps of the best plan that was found, in an order in which they are possible."""
+
+    steps: list[SearchStep]
+    was_cut_short: bool
+    """Whether the time was up even before all single moves were looked at."""
+
+
+def find_single_moves(problem: Problem, out_of_time: Callable[[], bool]) -> FoundSteps:
+    """The steps that are found without looking for moves that only gain together."""
+    descent = _descend(problem, out_of_time)
+    return FoundSteps(_as_they_are(problem, descent.steps), descent.was_cut_short)
+
+
+def find_steps(problem: Problem, out_of_time: Callable[[], bool]) -> FoundSteps:
+    """The steps of the best plan that all searches find."""
+    descent = _descend(problem, out_of_time)
+    if not _may_gain_together(problem) or not descent.left_something() or out_of_time():
+        return FoundSteps(_as_they_are(problem, descent.steps), descent.was_cut_short)
+    best_plan = BestPlan(problem, descent.steps)
+    best_plan.offer(_later_steps(problem))
+    columns = ColumnSearch(problem, _or_after_enough_steps(problem, out_of_time))
+    for steps in columns.run():
+        if best_plan.offer(steps, columns.classes.of_template) or out_of_time():
+            break
+    return FoundSteps(best_plan.steps, descent.was_cut_short)
+
+
+def _or_after_enough_steps(problem: Problem, out_of_time: Callable[[], bool]) -> Callable[[], bool]:
+    """Also says yes after as many questions as a slow machine asks in `planningTimeout`.
+
+    So the same input gives the same plan, and a simulation, whose clock stands still while it
+    plans, spends no more time than a cluster would.
+    """
+    asked = count()
+    most = _STEPS_PER_SECOND * problem.policy.planning_timeout_seconds
+    return lambda: next(asked) >= most or out_of_time()
+
+
+def _later_steps(problem: Problem) -> list[SearchStep]:
+    """What is left of the last plan."""
+    pods, node_of = problem.snapshot.pods, problem.snapshot.nodes.index
+    steps: dict[int, SearchStep] = {}
+    for move in problem.context.later_moves:
+        row, target = pods.find(move.pod), node_of.get(move.target)
+        if row is not None and target is not None and problem.movability.movable[row]:
+            source = int(pods.node[row])
+            steps[row] = SearchStep(row, source, target)
+    return [step for step in steps.values() if step.source != step.target]
+
+
+def _descend(problem: Problem, out_of_time: Callable[[], bool]) -> Descent:
+    """A descent that has ended. The problem is left as it was at the start."""
     descent = Descent(problem, out_of_time)
-    steps = descent.run()
-    for pod, source, target in reversed(steps):
+    for pod, source, target in reversed(descent.run()):
         problem.checker.place(pod, target, source)
-        for term in problem.pod_terms:
+        for term in problem.search_terms:
             term.moved(int(problem.snapshot.pods.template[pod]), target, source)
-    node_prices = problem.objective.node_prices()
-    worth_exchanging = _is_worth_exchanging(problem) and descent.left_something()
-    if node_prices is None and not worth_exchanging:
-        return whole_groups(problem, MoveOrdering(problem, problem.checker), steps)
-    best_plan = BestPlan(problem, steps)
-    assignment = Assignment(problem, problem.checker)
-    assignment.apply(steps)
-    seed = problem.context.seed
-    if node_prices is not None:
-        trials = int(_TRIALS_PER_SECOND * problem.policy.planning_timeout_seconds)
-        NodeConsolidation(assignment, best_plan, node_prices, seed, out_of_time).run(trials)
-        assignment.rewind(0)
-        assignment.apply(best_plan.steps)
-    if worth_exchanging:
-        TabuSearch(assignment, best_plan, seed, out_of_time).run(_iterations(problem))
-    assignment.rewind(0)
-    return best_plan.steps
+    return descent
 
 
-def _is_worth_exchanging(problem: Problem) -> bool:
-    """Load is smooth, and single moves get nearly all of it, but for small clusters."""
-    pairs = len(problem.groups) * len(np.unique(problem.groups.template))
-    most = _MOST_PAIRS if problem.objective.needs_combined_moves else _MOST_PAIRS_FOR_LOAD
-    return 0 < pairs <= most and problem.max_moves > 0
+def _as_they_are(problem: Problem, steps: list[SearchStep]) -> list[SearchStep]:
+    """The steps of a descent, which are in order already, but for groups that they tear apart."""
+    return whole_groups(problem, MoveOrdering(problem, problem.checker), steps)
 
 
-def _iterations(problem: Problem) -> int:
-    pace, most = _GROUP_ITERATIONS_FOR_LOAD, _MOST_ITERATIONS_FOR_LOAD
-    if problem.objective.needs_combined_moves:
-        pace, most = _GROUP_ITERATIONS_PER_SECOND, _MOST_ITERATIONS_PER_SECOND
-    groups = len(problem.groups)
-    per_second = min(most, pace // max(groups, 1))
-    return min(
-        int(problem.policy.planning_timeout_seconds * per_second), _ITERATIONS_PER_GROUP * groups
-    )
+def _may_gain_together(problem: Problem) -> bool:
+    """Whether moves may gain together what none of them gains alone."""
+    if not len(problem.groups) or not problem.max_moves:
+        return False
+    return problem.objective.needs_combined_moves or len(problem.groups) <= _FEW_GROUPS

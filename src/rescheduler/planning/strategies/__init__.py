@@ -8,8 +8,6 @@ other package names a strategy, so strategies of other people can do all that th
 
 from collections.abc import Iterator, Mapping
 
-import msgspec
-
 from rescheduler.planning.strategies.constraint_repair import ConstraintRepair
 from rescheduler.planning.strategies.cost_optimization import CostOptimization
 from rescheduler.planning.strategies.defragmentation import Defragmentation
@@ -47,15 +45,10 @@ def enabled_strategies(
     return (strategy for strategy in by_urgency if strategy.name in names)
 
 
-def without_strategy(policy: Policy, dropped: str, plugins: Mapping[str, type[Strategy]]) -> Policy:
-    """The policy without a strategy, and without those that require it."""
+def depending_on(name: str, plugins: Mapping[str, type[Strategy]]) -> frozenset[str]:
+    """The names of a strategy and of those that require it."""
     known = {**STRATEGIES, **plugins}
-    kept = tuple(
-        name
-        for name in policy.enabled_strategies
-        if name not in known or dropped not in _with_required(known[name])
-    )
-    return msgspec.structs.replace(policy, enabled_strategies=kept)
+    return frozenset(other for other in known if name in _with_required(known[other]))
 
 
 def _with_required(strategy: type[Strategy]) -> set[str]:
@@ -70,10 +63,10 @@ def _with_required(strategy: type[Strategy]) -> set[str]:
     return found
 
 
-def requested_strategies() -> tuple[str, ...]:
-    """The strategies that are built in and carry out what a person asked for, by name."""
-    kinds = STRATEGIES.values()
-    return tuple(kind.name for kind in kinds if kind.urgency == Urgency.REQUESTED)
+def requested_strategies(plugins: Mapping[str, type[Strategy]] = {}) -> frozenset[str]:
+    """By name, the strategies that carry out what a person asked for."""
+    known = {**STRATEGIES, **plugins}
+    return frozenset(name for name, kind in known.items() if kind.urgency == Urgency.REQUESTED)
 
 
 def is_requested(strategy: str, plugins: Mapping[str, type[Strategy]]) -> bool:

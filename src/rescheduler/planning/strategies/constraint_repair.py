@@ -13,29 +13,24 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from rescheduler.model.objects import Taint
-from rescheduler.model.pod_templates import PodTemplate
-from rescheduler.model.snapshot import Bools, Floats, Ints, Snapshot
+from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
-from rescheduler.planning.feasibility.filter_plugin import tolerates
-from rescheduler.planning.feasibility.label_columns import NodeLabels
 from rescheduler.planning.feasibility.node_conflicts import NodeConflicts
+from rescheduler.planning.node_load import NodeLoad
+from rescheduler.planning.strategies.node_preferences import MissedPreferences
 from rescheduler.planning.strategies.pod_term import NodePreferenceTerm
 from rescheduler.planning.strategies.strategy import Rows, Strategy
 from rescheduler.planning.strategies.strategy_context import StrategyContext
 from rescheduler.planning.strategies.urgency import Urgency
 from rescheduler.planning.strategies.violation_term import ViolationTerm
+from rescheduler.settings import Policy
 
 # Before overload and everything nice, after what a person asked for.
 _VIOLATION_COST = 1e5
 # Less is rounding.
 _OVERCOMMITTED = 1e-9
-# Groups that are checked for violations beyond their node, at the start and again for a plan.
+# Groups that are checked for violations beyond their node at the start, and pods again for a plan.
 _MOST_CHECKED, _MOST_CHECKED_AGAIN = 20_000, 200
-# What it is worth, in nodes, that a preference of weight 1 is met; weights go up to 100.
-_PREFERENCE_WORTH = 5e-4
-# A taint that only prefers no pods weighs like the strongest preference.
-_TAINT_WEIGHT = 100
 
 
 class ConstraintRepair(Strategy):
@@ -44,10 +39,16 @@ class ConstraintRepair(Strategy):
     name = "ConstraintRepair"
     urgency = Urgency.REQUIRED
 
+    def __init__(self, load: NodeLoad, policy: Policy) -> None:
+        super().__init__(load, policy)
+        # A node may have lost all it had of a resource: it is then measured by what is held of it.
+        held = np.maximum(load.used, 1.0)
+        self._scale = np.where(load.allocatable > 0, load.allocatable, held)
+
     def cost(self, rows: Rows, used: Floats, movable: Ints) -> Floats:
         total = np.zeros(np.shape(movable))
-        for row, capacity in enumerate(self.load.capacity):
-            total = total + np.maximum(used[row] / capacity[rows] - 1.0, 0.0)
+        for amount, available, scale in zip(used, self.load.allocatable, self._scale, strict=True):
+            total = total + np.maximum(amount - available[rows], 0.0) / scale[rows]
         return np.asarray(_VIOLATION_COST * total)
 
     def nodes_to_relieve(self, used: Floats, movable: Ints) -> Bools:
@@ -58,15 +59,21 @@ class ConstraintRepair(Strategy):
         # Where another strategy requires this one, it is for what is broken only.
         is_enabled = self.name in self.policy.enabled_strategies
         if is_enabled and self.policy.constraint_repair.preferred:
-            yield MissedPreferences(context.snapshot)
+            yield MissedPreferences(
+                context.snapshot, self.policy.strategy_weights.get(self.name, 1.0)
+            )
 
     def violation_terms(self, context: StrategyContext) -> Iterator[ViolationTerm]:
         yield BrokenRules(context)
 
     def reason(self, node: int, used: Floats) -> str:
-        shares = (used / self.load.capacity)[:, node]
-        worst = int(shares.argmax())
-        return f"{shares[worst]:.1%} of its {self.load.resources[worst]} in use"
+        available = self.load.allocatable[:, node]
+        excess = (used[:, node] - available) / self._scale[:, node]
+        worst = int(excess.argmax())
+        amount, resource = used[worst, node], self.load.resources[worst]
+        if not available[worst]:
+            return f"{amount:g} {resource} in use, and none to give"
+        return f"{amount / available[worst]:.1%} of its {resource} in use"
 
     def idle_reason(self, used: Floats) -> str:
         return "no pod breaks what it requires, and no node holds more than it can give"
@@ -113,9 +120,13 @@ class BrokenRules(ViolationTerm):
 
     @cached_property
     def _pods_checked_again(self) -> npt.NDArray[np.int64]:
-        """The first pod of each suspected group; one that leaves may resolve it for many."""
-        suspected = np.flatnonzero(self._suspects)[:_MOST_CHECKED_AGAIN]
-        return self._groups.pods[self._groups.first[suspected]]
+        """The suspected pods. One that leaves may resolve it for many, so all are looked at."""
+        suspected = [
+            pod
+            for group in np.flatnonzero(self._suspects).tolist()
+            for pod in self._groups.pods_of(group)
+        ]
+        return np.array(suspected[:_MOST_CHECKED_AGAIN], np.int64)
 
     def is_violated(self, checker: FeasibilityChecker, pod: int) -> bool:
         return checker.breaks_a_rule(pod)
@@ -126,47 +137,3 @@ class BrokenRules(ViolationTerm):
 
     def reason(self, node: str) -> str:
         return f"it breaks a rule on {node} that it or a neighbour requires"
-
-
-class MissedPreferences(NodePreferenceTerm):
-    """How far each node is from what pods prefer: their node affinity, and no soft taints."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        super().__init__(snapshot)
-        nodes = snapshot.nodes
-        self._labels = NodeLabels(nodes.names, [node.metadata.labels for node in nodes.objects])
-        self._soft_taints = [
-            [taint for taint in node.spec.taints if taint.effect == "PreferNoSchedule"]
-            for node in nodes.objects
-        ]
-
-    def node_costs(self, template: int) -> Floats | None:
-        pod = self.snapshot.templates[template]
-        missed = _TAINT_WEIGHT * self._softly_tainted(pod).astype(np.float64)
-        affinity = pod.affinity.node_affinity if pod.affinity is not None else None
-        for term in affinity.preferred if affinity is not None else ():
-            missed += term.weight * ~self._labels.matching_any((term.preference,))
-        return _PREFERENCE_WORTH * missed if missed.any() else None
-
-    def reason(self, template: int, node: int) -> str:
-        name = self.snapshot.nodes.names[node]
-        if self._softly_tainted(self.snapshot.templates[template])[node]:
-            return f"{name} has a taint that prefers not to have it"
-        return f"{name} is not what its preferred node affinity asks for"
-
-    def _softly_tainted(self, pod: PodTemplate) -> Bools:
-        """Nodes with a PreferNoSchedule taint that the pod does not tolerate."""
-        return np.array(
-            [
-                any(not _is_tolerated(pod, taint) for taint in taints)
-                for taints in self._soft_taints
-            ],
-            bool,
-        )
-
-
-def _is_tolerated(pod: PodTemplate, taint: Taint) -> bool:
-    return any(
-        tolerates(toleration, taint.key, taint.value, taint.effect)
-        for toleration in pod.tolerations
-    )

@@ -2,25 +2,21 @@
 
 A node saves its price only when it is wholly free of pods that could be elsewhere. A node that
 also holds pods which must stay, other than those that belong to it (a DaemonSet's, its own), is
-paid for anyway. What a node costs is said by its annotation `rescheduler.dev/node-cost`, else by
-the policy's table of instance types; a node whose price neither states costs the mean of the
-others.
+paid for anyway, and so is a node of the control plane. What a node costs is said by its annotation
+`rescheduler.dev/node-cost`, else by the policy's table of instance types; a node whose price
+neither states costs the mean of the others.
 """
 
 import numpy as np
 
+from rescheduler.model.rules.node_availability import is_control_plane
 from rescheduler.model.snapshot import Bools, Floats, Ints
-from rescheduler.planning.node_load import CPU_ROW, MEMORY_ROW, NodeLoad
+from rescheduler.planning.node_load import NodeLoad
 from rescheduler.planning.node_prices import node_prices
 from rescheduler.planning.strategies.constraint_repair import ConstraintRepair
-from rescheduler.planning.strategies.strategy import NodePrices, Rows, Strategy
+from rescheduler.planning.strategies.strategy import Rows, Strategy
 from rescheduler.planning.strategies.strategy_context import StrategyContext
 from rescheduler.settings import Policy
-
-# Of the mean price of a node, where the policy does not say what a move costs.
-_MOVE_COST = 1e-3
-# Of a node's price: less than is saved by emptying it.
-_NUDGE = 0.3
 
 
 class CostOptimization(Strategy):
@@ -35,12 +31,15 @@ class CostOptimization(Strategy):
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
         super().__init__(load, policy)
         options = policy.cost_optimization
-        prices = node_prices(load.snapshot.nodes.objects, options.prices)
-        self._unit = float(prices.mean()) if len(prices) and prices.mean() > 0 else 1.0
-        self._prices = prices / self._unit
-        self.move_price = (
-            _MOVE_COST if options.move_cost is None else options.move_cost / self._unit
-        )
+        nodes = load.snapshot.nodes.objects
+        prices = node_prices(nodes, options.prices)
+        # Empty or not, they run the cluster: nobody removes them.
+        removable = np.array([not is_control_plane(node) for node in nodes], bool)
+        mean = float(prices[removable].mean()) if removable.any() else 0.0
+        self._unit = mean or 1.0
+        self._prices = np.where(removable, prices / self._unit, 0.0)
+        if options.move_cost is not None:
+            self.move_price = options.move_cost / self._unit
         self._kept_in_use: Bools = np.zeros(len(prices), bool)
 
     @classmethod
@@ -50,9 +49,6 @@ class CostOptimization(Strategy):
     def prepare(self, context: StrategyContext) -> None:
         """From here on, nodes that stay in use whatever is moved cost nothing."""
         self._kept_in_use = context.kept_in_use
-
-    def node_prices(self) -> NodePrices:
-        return NodePrices(self._prices, self._kept_in_use, self.move_price)
 
     def cost(self, rows: Rows, used: Floats, movable: Ints) -> Floats:
         paid = (movable > 0) & ~self._kept_in_use[rows]
@@ -67,15 +63,6 @@ class CostOptimization(Strategy):
         freed = self.nodes_to_relieve(self.load.used, self.start_movable).astype(np.int8)
         freed -= self.nodes_to_relieve(self.load.used, movable)
         return float((self._prices * freed).sum() - self.move_price * moves) * self._unit
-
-    def guidance(self, rows: Rows, used: Floats, movable: Ints) -> Floats | None:
-        """An empty node and a full one are nearer to a saving than two that are half full."""
-        empty = 1.0 - np.minimum(self._fullness(rows, used), 1.0)
-        return np.asarray(_NUDGE * self._prices[rows] * (1.0 - empty * empty))
-
-    def _fullness(self, rows: Rows, used: Floats) -> Floats:
-        cpu, memory = self.load.capacity[CPU_ROW][rows], self.load.capacity[MEMORY_ROW][rows]
-        return np.asarray((used[CPU_ROW] / cpu + used[MEMORY_ROW] / memory) / 2)
 
     def nodes_to_relieve(self, used: Floats, movable: Ints) -> Bools:
         return np.asarray(self.cost(slice(None), used, movable) > 0)

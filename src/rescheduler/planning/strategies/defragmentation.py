@@ -1,9 +1,11 @@
 """Defragmentation: room for pods of a given shape.
 
-Free capacity that cannot hold one more pod of the shape is a fragment. It is measured in shapes:
-half a shape of free CPU that is too little for one counts one half. Nodes with taints are left
-out: their room is not for everyone.
+Free capacity that cannot hold one more pod of the shape is a fragment. What counts is how many pods
+of the shape find room, all nodes together: moving fragments together makes room for one more, and
+filling a fragment makes none. Nodes with taints are left out: their room is not for everyone.
 """
+
+from math import floor
 
 import numpy as np
 
@@ -14,41 +16,40 @@ from rescheduler.settings import Policy
 
 # Amounts are whole numbers far below this share of a shape apart.
 _ROUNDING = 1e-9
-# Far less than a hole is worth.
-_NUDGE = 0.05
 
 
 class Defragmentation(Strategy):
-    """The fragments of each node, in shapes."""
+    """How many pods of the shape each node has no room for, though it would if it were empty."""
 
     name = "Defragmentation"
     shapes_load = True
     needs_combined_moves = True
-    move_price = 1e-3
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
         super().__init__(load, policy)
-        shape = policy.defragmentation.amounts()
+        self._shape = policy.defragmentation.amounts()
         self._parts = [
-            (row, float(shape[resource]))
-            for row, resource in enumerate(load.resources)
-            if resource in shape
+            (load.resources.index(resource), float(amount))
+            for resource, amount in self._shape.items()
+            if resource in load.resources
         ]
-        self._closed = ~load.takes_pods | load.tainted
-        # What nobody asks for is not gained by moving pods around.
-        self._is_hopeless = len(self._parts) < max(len(shape), 1)
+        # No node has some resource of the shape.
+        self._is_hopeless = len(self._parts) < len(self._shape) or not self._parts
+        self._open: Bools = load.takes_pods & ~load.tainted
+        nothing = np.zeros_like(load.used)
+        self._most: Floats = np.where(self._open, self._fitting(slice(None), nothing), 0.0)
 
     def cost(self, rows: Rows, used: Floats, movable: Ints) -> Floats:
-        shares = self._shares(rows, used)
-        slots = self.load.allocatable[PODS_ROW][rows] - used[PODS_ROW]
-        fitting = np.floor(np.minimum.reduce([*shares, np.maximum(slots, 0.0)]) + _ROUNDING)
-        fragment = sum(share - fitting for share in shares) / len(shares)
-        return np.asarray(np.where(self._closed[rows], 0.0, fragment))
+        if self._is_hopeless:
+            return np.zeros(np.shape(movable))
+        fitting = self._fitting(rows, used)
+        return np.asarray(np.where(self._open[rows], self._most[rows] - fitting, 0.0))
 
-    def guidance(self, rows: Rows, used: Floats, movable: Ints) -> Floats | None:
-        """One large fragment and one small one are nearer to a hole than two that are alike."""
-        part = np.minimum(self.cost(rows, used, movable), 1.0)
-        return np.asarray(_NUDGE * part * (1.0 - part))
+    def _fitting(self, rows: Rows, used: Floats) -> Floats:
+        """How many more pods of the shape fit."""
+        slots = self.load.allocatable[PODS_ROW][rows] - used[PODS_ROW]
+        shares = [*self._shares(rows, used), np.maximum(slots, 0.0)]
+        return np.asarray(np.floor(np.minimum.reduce(shares) + _ROUNDING))
 
     def _shares(self, rows: Rows, used: Floats) -> list[Floats]:
         """How many shapes each resource alone would hold."""
@@ -57,17 +58,38 @@ class Defragmentation(Strategy):
             for row, amount in self._parts
         ]
 
+    def _fragment(self, rows: Rows, used: Floats) -> Floats:
+        """Free capacity that is of no use, in shapes: the mean over the shape's resources."""
+        shares, fitting = self._shares(rows, used), self._fitting(rows, used)
+        fragment = sum(share - fitting for share in shares) / max(len(shares), 1)
+        return np.asarray(np.where(self._open[rows], fragment, 0.0))
+
     def nodes_to_relieve(self, used: Floats, movable: Ints) -> Bools:
-        if self._is_hopeless:
+        if self._is_hopeless or not self._could_fit_more(used):
             return np.zeros(used.shape[1], bool)
-        fragments = self.cost(slice(None), used, movable)
-        return np.asarray((fragments > _ROUNDING) & (movable > 0))
+        return np.asarray((self._fragment(slice(None), used) > _ROUNDING) & (movable > 0))
+
+    def _could_fit_more(self, used: Floats) -> bool:
+        """Whether all free capacity together would be room for one more pod of the shape.
+
+        That of nodes with taints, too: pods that tolerate them may make room by going there.
+        """
+        everyone, usable = slice(None), self.load.takes_pods
+        fitting = float(self._fitting(everyone, used)[self._open].sum())
+        together = min(
+            (float(share[usable].sum()) for share in self._shares(everyone, used)), default=0.0
+        )
+        return floor(together + _ROUNDING) > fitting
 
     def reason(self, node: int, used: Floats) -> str:
-        everyone = slice(None)
-        fragment = float(self.cost(everyone, used, self.start_movable)[node])
-        fitting = int(np.minimum.reduce(self._shares(everyone, used))[node] + _ROUNDING)
+        fitting = int(self._fitting(slice(None), used)[node])
+        fragment = float(self._fragment(slice(None), used)[node])
         return f"room for {fitting} of the shape and {fragment:.2f} of one that is of no use"
 
     def idle_reason(self, used: Floats) -> str:
-        return "no free capacity is too small for the shape"
+        if self._is_hopeless:
+            missing = sorted(set(self._shape) - set(self.load.resources))
+            return f"no node has {', '.join(missing)}, which the shape asks for"
+        if not (self._fragment(slice(None), used) > _ROUNDING).any():
+            return "no free capacity is too small for the shape"
+        return "all free capacity that is too small for the shape would not hold one more together"

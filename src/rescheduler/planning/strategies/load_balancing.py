@@ -1,21 +1,35 @@
 """LoadBalancing: even load over the nodes.
 
-Load is a weighted mean of CPU and memory utilisation. It acts when the fullest and the emptiest
-node of a pool are further apart than `imbalanceThreshold`, and then wants every node as close to
-the mean of its pool as possible. Nodes with taints are left out: they are kept for certain pods,
-and may well be empty.
+Load is a weighted mean of CPU and memory utilisation. Every node should be as loaded as its pool as
+a whole: what all its nodes hold, over what they can give. No move within the pool changes that, so
+what is wanted stays the same while pods move.
+
+It acts on a pool when the fullest node that a pod could leave and the emptiest that a pod could
+come to are further apart than `imbalanceThreshold`: what no move can change is no reason for one.
+Nodes with taints are in no pool: they are kept for certain pods, or are about to be removed, and
+may well be empty.
 """
+
+from collections.abc import Iterator
 
 import numpy as np
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.node_load import CPU_ROW, MEMORY_ROW, NodeLoad
+from rescheduler.planning.strategies.pod_term import PodTerm
 from rescheduler.planning.strategies.strategy import Rows, Strategy
+from rescheduler.planning.strategies.strategy_context import StrategyContext
 from rescheduler.settings import Policy
+
+_NO_POOL = -1
 
 
 class LoadBalancing(Strategy):
-    """The squared distance of each node's load from the mean of its pool."""
+    """The squared distance of each node's load from that of its pool, weighted by its capacity.
+
+    With these weights a move gains what it evens out: twice the pod's share of a mean node, times
+    how much fuller its node is than the target will be.
+    """
 
     name = "LoadBalancing"
     shapes_load = True
@@ -25,56 +39,133 @@ class LoadBalancing(Strategy):
         super().__init__(load, policy)
         weights = policy.load_balancing.weights
         total = weights.cpu + weights.memory
-        self._cpu = weights.cpu / total / load.capacity[CPU_ROW]
-        self._memory = weights.memory / total / load.capacity[MEMORY_ROW]
+        self._shares = (weights.cpu / total, weights.memory / total)
         self._threshold = policy.imbalance_threshold / 100
-        self._balanced = load.takes_pods & ~load.tainted
         self._pool = self._pools(policy.load_balancing.node_pool_label)
-        self._mean = np.zeros(len(self._balanced))
-        self._weight = np.zeros(len(self._balanced))
-        self.update(load.used)
-        self._weight = self._uneven(load.used).astype(np.float64)
+        self._balanced: Bools = self._pool != _NO_POOL
+        self._weight = self._capacity_weights()
+        self._target: Floats = np.zeros(len(self._pool))
+        for pool in self._pool_numbers():
+            self._target[self._pool == pool] = self._load_of_pool(pool)
+        self._uneven: Bools = np.zeros(len(self._pool), bool)
 
     def _pools(self, label: str) -> Ints:
         values = [node.metadata.labels.get(label, "") for node in self.load.snapshot.nodes.objects]
         _, codes = np.unique(np.array(values, dtype=object), return_inverse=True)
-        return codes.astype(np.int32)
+        is_member = self.load.takes_pods & ~self.load.tainted & ~self.load.softly_tainted
+        return np.where(is_member, codes, _NO_POOL).astype(np.int32)
+
+    def _pool_numbers(self) -> list[int]:
+        return [int(pool) for pool in np.unique(self._pool[self._balanced])]
+
+    def _capacity_weights(self) -> Floats:
+        """How large nodes are beside the mean of all that are balanced; others count nothing."""
+        weight = np.zeros(len(self._pool))
+        for share, row in zip(self._shares, (CPU_ROW, MEMORY_ROW), strict=True):
+            capacity = self.load.allocatable[row][self._balanced]
+            if len(capacity):
+                weight[self._balanced] += share * capacity / capacity.mean()
+        return weight
+
+    def _load_of_pool(self, pool: int) -> float:
+        members = self._pool == pool
+        used = self.load.used[:, members].sum(axis=1)
+        capacity = self.load.allocatable[:, members].sum(axis=1)
+        cpu, memory = (used[row] / capacity[row] for row in (CPU_ROW, MEMORY_ROW))
+        return float(self._shares[0] * cpu + self._shares[1] * memory)
+
+    def prepare(self, context: StrategyContext) -> None:
+        """Find the pools that are uneven, as far as pods could change it."""
+        if not self.nodes_to_relieve(self.load.used, self.start_movable).any():
+            # What follows is costly, and most clusters are even.
+            return
+        loads = self._load(slice(None), self.load.used)
+        leaving = self._balanced & (self.start_movable > 0)
+        usable = self._balanced & context.usable_by_some(self._balanced)
+        for pool in self._pool_numbers():
+            members = self._pool == pool
+            if self._are_apart(loads[members & leaving], loads[members & usable]):
+                self._uneven |= members
+
+    def _are_apart(self, full: Floats, empty: Floats) -> bool:
+        """Whether the fullest node is too far from the emptiest."""
+        return bool(len(full) and len(empty) and full.max() - empty.min() > self._threshold)
 
     def _load(self, rows: Rows, used: Floats) -> Floats:
-        return np.asarray(used[CPU_ROW] * self._cpu[rows] + used[MEMORY_ROW] * self._memory[rows])
-
-    def _uneven(self, used: Floats) -> Bools:
-        """Nodes of pools that are further from even than the threshold."""
-        loads = self._load(slice(None), used)
-        uneven = np.zeros(len(loads), bool)
-        for pool in np.unique(self._pool[self._balanced]):
-            members = self._balanced & (self._pool == pool)
-            uneven |= members & (np.ptp(loads[members]) > self._threshold)
-        return uneven
-
-    def update(self, used: Floats) -> None:
-        loads = self._load(slice(None), used)
-        for pool in np.unique(self._pool[self._balanced]):
-            members = self._balanced & (self._pool == pool)
-            self._mean[members] = loads[members].mean()
+        cpu, memory = self.load.capacity[CPU_ROW][rows], self.load.capacity[MEMORY_ROW][rows]
+        of_cpu, of_memory = self._shares
+        return np.asarray(of_cpu * (used[CPU_ROW] / cpu) + of_memory * (used[MEMORY_ROW] / memory))
 
     def nodes_to_relieve(self, used: Floats, movable: Ints) -> Bools:
         loads = self._load(slice(None), used)
-        return np.asarray(self._uneven(used) & (loads > self._mean))
+        to_relieve = np.zeros(len(loads), bool)
+        for pool in self._pool_numbers():
+            members = self._pool == pool
+            if self._are_apart(loads[members], loads[members]):
+                to_relieve |= members & (loads > self._target)
+        return to_relieve
+
+    def is_at_rest(self) -> bool:
+        return not self._uneven.any()
+
+    def resting_nodes(self) -> Bools | None:
+        resting = self._balanced & ~self._uneven
+        return resting if resting.any() else None
 
     def cost(self, rows: Rows, used: Floats, movable: Ints) -> Floats:
-        distance = self._load(rows, used) - self._mean[rows]
-        return np.asarray(distance * distance * self._weight[rows])
+        distance = self._load(rows, used) - self._target[rows]
+        return np.asarray(self._weight[rows] * distance * distance)
+
+    def placement_terms(self, context: StrategyContext) -> Iterator[PodTerm]:
+        if len(np.unique(self._pool[self.load.takes_pods])) > 1:
+            yield OtherPool(self.load, self._pool, self._size_of_pods())
+
+    def _size_of_pods(self) -> Floats:
+        """How much of a mean node a pod of each template takes."""
+        size = np.zeros(self.load.demand.shape[1])
+        for share, row in zip(self._shares, (CPU_ROW, MEMORY_ROW), strict=True):
+            capacity = self.load.allocatable[row][self._balanced]
+            if len(capacity):
+                size += share * self.load.demand[row] / capacity.mean()
+        return size
 
     def reason(self, node: int, used: Floats) -> str:
         load = float(self._load(slice(None), used)[node])
-        return f"load {load:.1%}, the mean is {self._mean[node]:.1%}"
+        return f"load {load:.1%}, its pool {self._target[node]:.1%}"
 
     def idle_reason(self, used: Floats) -> str:
         loads = self._load(slice(None), used)[self._balanced]
         if not len(loads):
             return "no node is open to users' pods"
         return (
-            f"load lies between {loads.min():.0%} and {loads.max():.0%}, "
-            f"not further apart than imbalanceThreshold ({self._threshold:.0%})"
+            f"load lies between {loads.min():.0%} and {loads.max():.0%}, not further apart than "
+            f"imbalanceThreshold ({self._threshold:.0%}) where pods could be moved"
         )
+
+
+class OtherPool(PodTerm):
+    """Keeps pods in their pool: load is not evened out by putting it on nodes of another one."""
+
+    def __init__(self, load: NodeLoad, pool: Ints, size: Floats) -> None:
+        self._pool = pool
+        # What a pod's size can gain at most, from a full node to an empty one.
+        self._cost = 2.0 * size
+        self._takes_pods = load.takes_pods
+
+    def total(self) -> float:
+        return 0.0
+
+    def gain_bounds(self, templates: Ints, nodes: Ints) -> Floats:
+        return np.zeros(len(templates))
+
+    def gain_of_leaving(self, template: int, node: int) -> float:
+        return 0.0
+
+    def arrival_costs(self, template: int, source: int) -> Floats | None:
+        # A node that takes no pods any more is in no pool, and leaving it is fine.
+        if not self._takes_pods[source]:
+            return None
+        return np.asarray(self._cost[template] * (self._pool != self._pool[source]))
+
+    def reason(self, template: int, node: int) -> str:
+        return "it is in its pool"

@@ -4,11 +4,15 @@ import numpy as np
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.strategies.strategy import Rows, Strategy
+from rescheduler.planning.strategies.strategy_context import StrategyContext
 from rescheduler.planning.strategies.urgency import Urgency
 from rescheduler.settings import Policy
 
 # More than anything else can gain: a person asked for this.
 _WEIGHT = 1e6
+# One node is emptied after another. So many are put in an order, each worth so much more than the
+# next that no pod of the next goes first.
+_ORDERED, _BEFORE_THE_NEXT = 16, 1.1
 
 
 class NodeMaintenance(Strategy):
@@ -21,11 +25,18 @@ class NodeMaintenance(Strategy):
     def cordons_nodes(cls, policy: Policy) -> bool:
         return policy.node_maintenance.cordon
 
+    def prepare(self, context: StrategyContext) -> None:
+        """Put the nodes in an order: those that are nearly empty come first."""
+        nodes = np.flatnonzero(self.load.under_maintenance & (self.start_movable > 0))
+        first = nodes[np.argsort(self.start_movable[nodes], kind="stable")][:_ORDERED]
+        self._weight: Floats = np.where(self.load.under_maintenance, _WEIGHT, 0.0)
+        self._weight[first] *= _BEFORE_THE_NEXT ** np.arange(len(first), 0, -1)
+
     def nodes_to_relieve(self, used: Floats, movable: Ints) -> Bools:
         return self.load.under_maintenance
 
     def cost(self, rows: Rows, used: Floats, movable: Ints) -> Floats:
-        return np.asarray(_WEIGHT * self.load.under_maintenance[rows] * movable)
+        return np.asarray(self._weight[rows] * movable)
 
     def nodes_to_empty(self) -> Bools:
         return self.load.under_maintenance

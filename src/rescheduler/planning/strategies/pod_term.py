@@ -27,7 +27,10 @@ class PodTerm(ABC):
         """What it costs that all pods are where they are at the start."""
 
     def is_active(self) -> bool:
-        """Whether there is anything to gain at the start. If not, the term is left out."""
+        """Whether there is anything to gain at the start.
+
+        If not, the strategy does not act for it, but what would cost something later counts.
+        """
         return self.total() > 0
 
     def gain_bounds(self, templates: Ints, nodes: Ints) -> Floats:

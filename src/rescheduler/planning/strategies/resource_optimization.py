@@ -1,7 +1,7 @@
 """ResourceOptimization: no node above `cpuThreshold` or `memoryThreshold`.
 
 A node above either is relieved until it is below both, and no node is pushed above one by a pod
-that comes from elsewhere.
+that comes from elsewhere, unless that pod has to leave a node under maintenance.
 """
 
 import numpy as np

@@ -1,7 +1,6 @@
 """What a strategy is: something wanted, as a cost that goes down as it comes true."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,20 +14,13 @@ from rescheduler.planning.strategies.urgency import Urgency
 from rescheduler.planning.strategies.violation_term import ViolationTerm
 from rescheduler.settings import Policy
 
+# An ordinary pod takes one fiftieth of a node. With this price it is worth moving for load if its
+# node is some 5 points fuller than the other; one that has to be evicted from a StatefulSet (six
+# times the price) needs 17 points. A node freed or a hole made is worth a thousand such moves.
+MOVE_PRICE = 1e-3
+
 Rows = npt.NDArray[np.signedinteger[Any]] | slice
 """Which nodes: their numbers, of any shape, or all of them."""
-
-
-@dataclass(frozen=True, eq=False)
-class NodePrices:
-    """What is saved when a node is emptied."""
-
-    prices: Floats
-    """The price of each node, in the unit of costs."""
-    kept_in_use: Bools
-    """Nodes that are paid for, whatever is moved."""
-    move_price: float
-    """What an ordinary move costs, in the same unit."""
 
 
 class Strategy:
@@ -46,7 +38,7 @@ class Strategy:
     urgency: ClassVar[Urgency] = Urgency.IMPROVEMENT
     requires: ClassVar[tuple[type["Strategy"], ...]] = ()
     """Strategies that are enabled along with this one."""
-    move_price = 1e-5
+    move_price = MOVE_PRICE
     """What an ordinary move must gain at least."""
     needs_combined_moves = False
     """Whether several moves together may gain what none of them gains alone."""
@@ -85,37 +77,44 @@ class Strategy:
         """What it costs that these nodes hold so much, and so many pods that could move."""
         return np.zeros(np.shape(movable))
 
-    def guidance(self, rows: Rows, used: Floats, movable: Ints) -> Floats | None:
-        """A nudge for searches where `cost` is flat: lower is nearer to something gained."""
-        return None
-
     def nodes_to_relieve(self, used: Floats, movable: Ints) -> Bools:
         """Nodes that pods should leave, given what every node holds.
 
         If there are none at the start, and no term about pods has anything to gain, the strategy
-        is idle and has no say in the plan.
+        is at rest: it is no reason for a move, but what would make a node worse for it costs.
         """
         return np.zeros(used.shape[1], bool)
 
+    def is_at_rest(self) -> bool:
+        """Whether no move could change that there are nodes to relieve.
+
+        Their pods are then reported, with what keeps them there.
+        """
+        return False
+
+    def resting_nodes(self) -> Bools | None:
+        """Nodes of which it wants nothing although it acts on others; None: none."""
+        return None
+
     def nodes_to_empty(self) -> Bools | None:
-        """Nodes that every movable pod must leave; None: none. Asked even if it is idle."""
+        """Nodes that every movable pod must leave; None: none. Asked even if it is at rest."""
         return None
 
     def avoids(self, rows: Rows, used: Floats) -> Bools | None:
         """Nodes that no pod should come to if they then held so much; None: none.
 
-        Asked even if the strategy is idle.
+        Asked even if the strategy is at rest.
         """
-        return None
-
-    def node_prices(self) -> NodePrices | None:
-        """What emptying nodes saves. The planner then also looks for whole nodes to empty."""
         return None
 
     # ------------------------------------------------------------ what it wants of pods
 
     def pod_terms(self, context: StrategyContext) -> Iterable[PodTerm]:
         """What it wants of single pods and of workloads, apart from what nodes hold."""
+        return ()
+
+    def placement_terms(self, context: StrategyContext) -> Iterable[PodTerm]:
+        """What counts in choosing targets, and is never a reason to move a pod."""
         return ()
 
     def violation_terms(self, context: StrategyContext) -> Iterable[ViolationTerm]:
@@ -125,10 +124,7 @@ class Strategy:
     # ------------------------------------------------------------ as the plan goes on
 
     def prepare(self, context: StrategyContext) -> None:
-        """Called once before the search, if the strategy takes part in the plan."""
-
-    def update(self, used: Floats) -> None:
-        """Look at all nodes again: what is wanted may depend on how things are now."""
+        """Called once, before anything is asked about costs."""
 
     def is_worth_it(self, movable: Ints, moves: int) -> bool:
         """Whether a plan is worth its moves that leaves nodes with so many movable pods.

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from rescheduler.model.rules.immovable_pods import belongs_to_node
 from rescheduler.model.snapshot import Bools, Ints, Snapshot
@@ -69,6 +70,26 @@ class StrategyContext:
         counts = np.bincount(pods.node[stays], minlength=len(self.snapshot.nodes))
         return np.asarray(counts > 0)
 
+    def nodes_of(self, template: int) -> Ints:
+        """The nodes of the template's pods at the start, a node as often as it has such pods."""
+        return self._pod_nodes[self._first[template] : self._first[template + 1]]
+
+    @cached_property
+    def _by_template(self) -> npt.NDArray[np.int64]:
+        """The placed pods that are not being deleted, template by template."""
+        pods = self.snapshot.pods
+        counted = np.flatnonzero(pods.placed & ~pods.deleting)
+        return counted[np.argsort(pods.template[counted], kind="stable")]
+
+    @cached_property
+    def _pod_nodes(self) -> Ints:
+        return self.snapshot.pods.node[self._by_template]
+
+    @cached_property
+    def _first(self) -> npt.NDArray[np.int64]:
+        templates = self.snapshot.pods.template[self._by_template]
+        return np.searchsorted(templates, np.arange(len(self.snapshot.templates) + 1))
+
     # ------------------------------------------------------------ what nodes alone decide
 
     def always_refused(self, template: int) -> Bools:
@@ -76,9 +97,31 @@ class StrategyContext:
         refused = self.checker.always_refused(template)
         return ~self.load.takes_pods if refused is None else refused | ~self.load.takes_pods
 
+    def closed_to(self, template: int, may_return: bool = False) -> Bools:
+        """Nodes that the template's pods do not come to, whatever else is there.
+
+        Unless there is an urgent cause, they do not return to nodes that they left.
+        """
+        refused = self.always_refused(template)
+        left = self.movability.left_nodes.get(template)
+        if left is None or may_return:
+            return refused
+        closed = refused.copy()
+        closed[left] = True
+        return closed
+
     def refused_masks(self, templates: Ints) -> Bools:
-        """For each of these templates, nodes that will not do, whatever else is there."""
+        """For each of these templates, nodes that its pods do not come to without urgent cause."""
         return self._refused.masks[self._refused.mask_of[templates]]
+
+    def usable_by_some(self, nodes: Bools) -> Bools:
+        """Those of the nodes that some movable pod could be on, as far as nodes alone decide."""
+        usable = np.zeros(len(nodes), bool)
+        for template in np.unique(self.groups.template).tolist():
+            usable |= nodes & ~self.always_refused(template)
+            if (usable == nodes).all():
+                break
+        return usable
 
     def misplaced(self, templates: Ints, nodes: Ints) -> Bools:
         """Pods of these templates that the nodes they are on would not take by themselves."""
@@ -86,7 +129,7 @@ class StrategyContext:
 
     @cached_property
     def _refused(self) -> NodeMasks:
-        return self._node_masks(self.always_refused)
+        return self._node_masks(self.closed_to)
 
     @cached_property
     def _misplaced(self) -> NodeMasks:

@@ -3,11 +3,13 @@
 Hard constraints come first, then soft ones; where nothing is declared, replicas of one workload
 are kept apart over zones and nodes, unless the option `undeclared` is off.
 
-Every constraint is one sum: how many of its pods are too many. That are those beyond what the
-emptiest domain holds plus the allowed difference, in every domain.
+Every constraint is one sum over its domains. A pod beyond what the emptiest domain holds plus the
+allowed difference is one too many, and the second one too many in the same domain counts twice. So
+a pod that cannot go to the emptiest domain still goes to one that is less crowded. Domains that the
+pods cannot use, such as cordoned nodes, do not count.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -34,10 +36,10 @@ class TopologySpread(Strategy):
     """Wants something of workloads, not of nodes."""
 
     name = "TopologySpread"
-    urgency = Urgency.AT_RISK
 
     def pod_terms(self, context: StrategyContext) -> Iterator[PodTerm]:
-        yield UnevenSpread(context, self.policy.topology_spread.undeclared)
+        weight = self.policy.strategy_weights.get(self.name, 1.0)
+        yield UnevenSpread(context, self.policy.topology_spread.undeclared, weight)
 
     def idle_reason(self, used: Floats) -> str:
         return "replicas lie over zones and nodes as evenly as asked for"
@@ -53,52 +55,78 @@ class SpreadConstraint:
     weight: float
     max_skew: int
     domain_of_node: Ints
+    """-1 for nodes in no domain that the pods could use."""
     domains: int
     """How many there are that the pods could use."""
-    counts: Counter[int] = field(default_factory=Counter)
+    counts: dict[int, int] = field(default_factory=dict)
+    """By domain. Those without a pod are absent."""
 
-    def fewest(self, counts: Counter[int]) -> int:
-        """What the emptiest domain holds."""
-        return 0 if len(counts) < self.domains else min(counts.values())
-
-    def excess(self, counts: Counter[int]) -> int:
-        """How many pods are too many where they are."""
-        most = self.fewest(counts) + self.max_skew
-        return sum(count - most for count in counts.values() if count > most)
-
-    def without(self, node: int) -> Counter[int]:
-        """The counts as they would be with a pod of the node less."""
-        counts = self.counts.copy()
+    def add(self, node: int, count: int) -> None:
+        """So many pods come to the node, or leave it."""
         domain = int(self.domain_of_node[node])
-        counts[domain] -= 1
-        if not counts[domain]:
-            del counts[domain]
-        return counts
+        if domain >= 0:
+            self.counts[domain] = self.counts.get(domain, 0) + count
+            if not self.counts[domain]:
+                del self.counts[domain]
+
+    @property
+    def fewest(self) -> int:
+        """What the emptiest domain holds."""
+        return 0 if len(self.counts) < self.domains else min(self.counts.values())
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether some domain holds too many pods."""
+        return max(self.counts.values(), default=0) > self.fewest + self.max_skew
+
+    def cost(self) -> float:
+        """What it costs that the pods are where they are."""
+        counts = np.fromiter(self.counts.values(), np.float64, len(self.counts))
+        return self.weight * float(_crowding(counts - self.fewest - self.max_skew).sum())
 
     def gain_of_leaving(self, node: int) -> float:
         """What is gained if a pod leaves the node."""
         if self.domain_of_node[node] < 0:
             return 0.0
-        return self.weight * (self.excess(self.counts) - self.excess(self.without(node)))
+        before = self.cost()
+        self.add(node, -1)
+        after = self.cost()
+        self.add(node, 1)
+        return before - after
 
     def arrival_costs(self, source: int) -> Floats:
         """What it costs, on each node, if a pod comes there from the source."""
-        counts = self.without(source) if self.domain_of_node[source] >= 0 else self.counts
-        before = self.excess(counts)
-        by_domain = np.full(int(self.domain_of_node.max(initial=-1)) + 2, self._new_domain(counts))
-        for domain in list(counts):
-            more = counts.copy()
-            more[domain] += 1
-            by_domain[domain] = self.excess(more) - before
-        # Nodes without the label look up the last entry.
-        by_domain[-1] = 0.0
-        return np.asarray(self.weight * by_domain[self.domain_of_node])
+        self.add(source, -1)
+        # Nodes in no domain look up the last entry.
+        by_domain = np.zeros(int(self.domain_of_node.max(initial=-1)) + 2)
+        most = self.fewest + self.max_skew
+        held = np.fromiter(self.counts, np.int64, len(self.counts))
+        over = np.fromiter(self.counts.values(), np.float64, len(self.counts)) - most
+        by_domain[:-1] = self.weight * float(_crowding(np.array(1.0 - most)))
+        by_domain[held] = self.weight * (_crowding(over + 1.0) - _crowding(over))
+        for domain in self._only_emptiest():
+            # The others may then hold one more.
+            by_domain[domain] = self.weight * float((_crowding(over - 1.0) - _crowding(over)).sum())
+        self.add(source, 1)
+        return np.asarray(by_domain[self.domain_of_node])
 
-    def _new_domain(self, counts: Counter[int]) -> float:
-        """What it costs if a pod comes to a domain that holds none."""
-        more = counts.copy()
-        more[-1] += 1
-        return self.excess(more) - self.excess(counts)
+    def _only_emptiest(self) -> list[int]:
+        """The emptiest domain, if there is only one."""
+        if len(self.counts) < self.domains - 1:
+            return []
+        if len(self.counts) == self.domains:
+            fewest = self.fewest
+            emptiest = [domain for domain, count in self.counts.items() if count == fewest]
+        else:
+            usable = np.unique(self.domain_of_node[self.domain_of_node >= 0]).tolist()
+            emptiest = [domain for domain in usable if domain not in self.counts]
+        return emptiest if len(emptiest) == 1 else []
+
+
+def _crowding(over: Floats) -> Floats:
+    """1 for one pod too many in a domain, 1 + 2 for two, 1 + 2 + 3 for three."""
+    over = np.maximum(over, 0.0)
+    return np.asarray(over * (over + 1.0) / 2.0)
 
 
 class UnevenSpread(PodTerm):
@@ -106,26 +134,23 @@ class UnevenSpread(PodTerm):
 
     urgency = Urgency.AT_RISK
 
-    def __init__(self, context: StrategyContext, undeclared: bool) -> None:
+    def __init__(self, context: StrategyContext, undeclared: bool, weight: float) -> None:
+        """`weight` is that of the strategy; what must hold counts in full."""
         self._context = context
+        self._weight = weight
         self._snapshot = context.snapshot
         self._names = context.workloads.names
         nodes, templates = self._snapshot.nodes.objects, self._snapshot.templates
         self._nodes = LabelColumns([node.metadata.labels for node in nodes])
         self._labels = LabelColumns([template.labels for template in templates])
         self._constraints_of: defaultdict[int, list[SpreadConstraint]] = defaultdict(list)
-        pods = self._snapshot.pods
-        counted = np.flatnonzero(pods.placed & ~pods.deleting)
-        by_template = counted[np.argsort(pods.template[counted], kind="stable")]
-        self._pod_nodes = pods.node[by_template]
-        self._first = np.searchsorted(pods.template[by_template], np.arange(len(templates) + 1))
         self._find_declared()
         if undeclared:
             self._find_undeclared()
         self._uneven = {
             template
             for template, constraints in self._constraints_of.items()
-            if any(constraint.excess(constraint.counts) for constraint in constraints)
+            if any(constraint.is_uneven for constraint in constraints)
         }
 
     # ------------------------------------------------------------ which constraints there are
@@ -150,7 +175,7 @@ class UnevenSpread(PodTerm):
             if self._snapshot.templates[int(other)].namespace == namespace
         ]
         is_hard = declared.when_unsatisfiable == "DoNotSchedule"
-        weight = _HARD if is_hard else _SOFT
+        weight = _HARD if is_hard else self._weight * _SOFT
         self._add(template, matching, declared.topology_key, weight, declared.max_skew)
 
     def _find_undeclared(self) -> None:
@@ -163,34 +188,30 @@ class UnevenSpread(PodTerm):
             replicas = sum(self._pod_count(template) for template in templates)
             if replicas > 1:
                 for key in (ZONE, HOSTNAME):
-                    self._add(templates[0], templates, key, _UNDECLARED, _UNDECLARED_SKEW)
+                    weight = self._weight * _UNDECLARED
+                    self._add(templates[0], templates, key, weight, _UNDECLARED_SKEW)
 
     def _pod_count(self, template: int) -> int:
-        return int(self._first[template + 1] - self._first[template])
-
-    def _nodes_of(self, template: int) -> Ints:
-        """The nodes of the template's pods at the start, a node as often as it has such pods."""
-        return self._pod_nodes[self._first[template] : self._first[template + 1]]
+        return len(self._context.nodes_of(template))
 
     def _add(
         self, template: int, matching: list[int], key: str, weight: float, max_skew: int
     ) -> None:
         codes = self._nodes.column(key).codes
-        usable = codes[~self._context.always_refused(template)]
-        domains = len(np.unique(usable[usable >= 0]))
-        if domains < 2:
+        usable = np.unique(codes[~self._context.always_refused(template) & (codes >= 0)])
+        if len(usable) < 2:
             return
         constraint = SpreadConstraint(
             what=self._names[template] or self._snapshot.templates[template].namespace,
             key=key,
             weight=weight,
             max_skew=max_skew,
-            domain_of_node=codes,
-            domains=domains,
+            domain_of_node=np.where(np.isin(codes, usable), codes, -1).astype(np.int32),
+            domains=len(usable),
         )
         for other in matching:
-            held = codes[self._nodes_of(other)]
-            constraint.counts.update(held[held >= 0].tolist())
+            for node in self._context.nodes_of(other).tolist():
+                constraint.add(node, 1)
             self._constraints_of[other].append(constraint)
 
     # ------------------------------------------------------------ as a term of the objective
@@ -201,10 +222,7 @@ class UnevenSpread(PodTerm):
             for of_template in self._constraints_of.values()
             for constraint in of_template
         }
-        return sum(
-            constraint.weight * constraint.excess(constraint.counts)
-            for constraint in constraints.values()
-        )
+        return sum(constraint.cost() for constraint in constraints.values())
 
     def is_active(self) -> bool:
         return bool(self._uneven)
@@ -228,13 +246,11 @@ class UnevenSpread(PodTerm):
 
     def moved(self, template: int, source: int, target: int) -> set[int]:
         for constraint in self._constraints_of.get(template, ()):
-            if constraint.domain_of_node[source] >= 0:
-                constraint.counts = constraint.without(source)
-            if constraint.domain_of_node[target] >= 0:
-                constraint.counts[int(constraint.domain_of_node[target])] += 1
+            constraint.add(source, -1)
+            constraint.add(target, 1)
         changed: set[int] = set()
         for other in self._sharing(template):
-            changed.update(self._nodes_of(other).tolist())
+            changed.update(self._context.nodes_of(other).tolist())
         return changed
 
     def _sharing(self, template: int) -> set[int]:
@@ -255,5 +271,5 @@ class UnevenSpread(PodTerm):
         count = constraint.counts[int(constraint.domain_of_node[node])]
         return (
             f"{constraint.key}={value} holds {count} pods of {constraint.what}, "
-            f"the emptiest {constraint.fewest(constraint.counts)}"
+            f"the emptiest {constraint.fewest}"
         )

@@ -13,7 +13,7 @@ namespace.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -80,10 +80,14 @@ class _Affinity:
         """Whether some pod would lack a matching pod once such a pod has gone to the target."""
         assert self.users_by_key is not None
         for key, counts in self.counts_by_key.items():
-            if counts.near(source) == 1 and not counts.are_together(source, target):
-                users = self.users_by_key[key].near(source) - (template in self.used_by)
-                if users > 0:
-                    return True
+            if counts.are_together(source, target):
+                continue
+            left = counts.near(source) - 1
+            users = self.users_by_key[key].near(source) - (template in self.used_by)
+            # A pod that matches its own terms is no company for itself while there are others.
+            is_alone = left == 1 and users == 1 and bool(self.matching[self.used_by].any())
+            if users > 0 and (left == 0 or is_alone):
+                return True
         return False
 
 
@@ -159,6 +163,17 @@ class InterPodAffinity:
 
     def refused(self, template: int) -> Bools | None:
         return _any_of([part for part in self.refused_by_part(template) if part is not None])
+
+    def is_skipped(self, template: int) -> bool:
+        """Whether the scheduler does not ask this plugin about such a pod.
+
+        It decides that from placed pods. Then the anti-affinity of a pod that is only nominated
+        keeps nobody away.
+        """
+        newcomer = self._lister.snapshot.templates[template]
+        if required_affinity(newcomer) or required_anti_affinity(newcomer):
+            return False
+        return self._against_existing_anti_affinity(template) is None
 
     def refused_by_part(self, template: int) -> tuple[Bools | None, Bools | None, Bools | None]:
         """Nodes refused by affinity, by anti-affinity, and by anti-affinity of existing pods."""
@@ -432,3 +447,14 @@ def required_anti_affinity(template: PodTemplate) -> tuple[PodAffinityTerm, ...]
     if template.affinity is None or template.affinity.pod_anti_affinity is None:
         return ()
     return template.affinity.pod_anti_affinity.required
+
+
+def preferred_terms(template: PodTemplate) -> Iterator[tuple[PodAffinityTerm, int]]:
+    """The preferred terms of a template and their weights, negative for anti-affinity."""
+    affinity = template.affinity
+    if affinity is not None and affinity.pod_affinity is not None:
+        for weighted_term in affinity.pod_affinity.preferred:
+            yield weighted_term.pod_affinity_term, weighted_term.weight
+    if affinity is not None and affinity.pod_anti_affinity is not None:
+        for weighted_term in affinity.pod_anti_affinity.preferred:
+            yield weighted_term.pod_affinity_term, -weighted_term.weight

@@ -25,8 +25,8 @@ from rescheduler.planning.feasibility.plugins.node_affinity import NodeAffinity
 from rescheduler.planning.feasibility.plugins.taint_toleration import TaintToleration
 
 
-@dataclass
-class _SpreadCounts:
+@dataclass(eq=False)
+class SpreadCounts:
     """One constraint of one template, and how matching pods lie at the moment."""
 
     constraint: TopologySpreadConstraint
@@ -87,10 +87,10 @@ class PodTopologySpread:
         self._lister = lister
         self._node_affinity = node_affinity
         self._taint_toleration = taint_toleration
-        self._spreads_of: dict[int, list[_SpreadCounts]] = {}
+        self._spreads_of: dict[int, list[SpreadCounts]] = {}
         # Which counts a pod of a template enters, filled in as counts are built.
-        self._counting: defaultdict[int, list[_SpreadCounts]] = defaultdict(list)
-        self._spreads_in: defaultdict[str, list[_SpreadCounts]] = defaultdict(list)
+        self._counting: defaultdict[int, list[SpreadCounts]] = defaultdict(list)
+        self._spreads_in: defaultdict[str, list[SpreadCounts]] = defaultdict(list)
 
     def reset(self) -> None:
         """Count again when next asked: other nodes may count now."""
@@ -149,11 +149,20 @@ class PodTopologySpread:
                 found[template.namespace].append(number)
         return found
 
+    def spreads(self, templates: Iterable[int]) -> dict[int, list[SpreadCounts]]:
+        """For each of these templates, the hard constraints of any of them that count its pods."""
+        templates = list(templates)
+        known = [spread for template in templates for spread in self._spreads_for(template)]
+        return {
+            template: [spread for spread in self._counting[template] if spread in known]
+            for template in templates
+        }
+
     def affected(self, template: int) -> Iterable[int]:
         """Templates whose answers may change when a pod of this one comes or goes."""
         return [spread.used_by for spread in self._counting[template]]
 
-    def _spreads_for(self, template: int) -> list[_SpreadCounts]:
+    def _spreads_for(self, template: int) -> list[SpreadCounts]:
         spreads = self._spreads_of.get(template)
         if spreads is None:
             hard = hard_constraints(self._lister.snapshot.templates[template])
@@ -164,7 +173,7 @@ class PodTopologySpread:
 
     def _build(
         self, template: int, constraint: TopologySpreadConstraint, usable: Bools
-    ) -> _SpreadCounts:
+    ) -> SpreadCounts:
         newcomer = self._lister.snapshot.templates[template]
         selector = effective_selector(constraint, newcomer)
         selected = self._lister.template_labels.selected_by(selector)
@@ -172,7 +181,7 @@ class PodTopologySpread:
         codes, code_of = self._lister.node_labels.column(constraint.topology_key)
         counted_domains = np.zeros(len(code_of), bool)
         counted_domains[codes[counted_nodes]] = True
-        spread = _SpreadCounts(
+        spread = SpreadCounts(
             constraint=constraint,
             selector=selector,
             used_by=template,
@@ -189,7 +198,7 @@ class PodTopologySpread:
             )
         return spread
 
-    def _count(self, spread: _SpreadCounts, matching: Bools) -> None:
+    def _count(self, spread: SpreadCounts, matching: Bools) -> None:
         for template in np.flatnonzero(matching):
             self._counting[int(template)].append(spread)
         nodes = self._lister.pod_lister.nodes_of(matching, with_terminating=False)

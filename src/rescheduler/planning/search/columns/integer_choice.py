@@ -1,0 +1,96 @@
+"""One whole column for every node, by branch and bound on the master problem.
+
+Nearly all nodes have a whole column already. Of the others, one is given one of its columns, and
+the master problem is solved again: its value says whether anything better than the best so far can
+come of it. The most promising choice is followed first. On the way, shares are rounded and pods
+placed that then have no node.
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+
+import numpy as np
+
+from rescheduler.model.snapshot import Floats
+from rescheduler.planning.search.columns.column_pool import ColumnPool
+from rescheduler.planning.search.columns.master_problem import Columns, MasterProblem
+from rescheduler.planning.search.columns.pod_classes import Contents
+
+_WHOLE, _SOME = 1 - 1e-6, 1e-6
+# Columns of a node that are tried one by one, those with the largest shares.
+_TRIED = 3
+
+
+class IntegerChoice:
+    """Chooses columns of a pool that a master problem has been solved for."""
+
+    def __init__(
+        self,
+        pool: ColumnPool,
+        master: MasterProblem,
+        offer: Callable[[Contents], float],
+        out_of_time: Callable[[], bool],
+    ) -> None:
+        """`offer` takes the contents of all nodes; it returns the value of the best so far."""
+        self._pool = pool
+        self._master = master
+        self._offer = offer
+        self._out_of_time = out_of_time
+        self._excluded: Columns = np.empty(0, np.int64)
+        self._best = np.inf
+        # Choices that were not followed yet: their least value, how often they went by the smaller
+        # share, and the columns that they exclude.
+        self._open: list[tuple[float, int, int, Columns]] = []
+        self._number = count()
+
+    def run(self, solutions: int, least_gain: float) -> None:
+        """Offer what is found by solving the master problem so many times.
+
+        What could only be better by less than `least_gain` is not pursued.
+        """
+        with self._master.choosing():
+            self._branch(0)
+            for _ in range(solutions):
+                if not self._open or self._out_of_time():
+                    break
+                value, detours, _, excluded = heappop(self._open)
+                if value >= self._best - least_gain:
+                    break
+                self._exclude(excluded)
+                if self._master.solve() and self._master.value < self._best - least_gain:
+                    self._branch(detours)
+            self._exclude(self._excluded[:0])
+
+    def _branch(self, detours: int) -> None:
+        """Offer the rounded shares, and note the choices for a node that has several columns."""
+        rounded, shares = self._rounded()
+        self._best = self._offer(self._pool.contents[rounded])
+        fractional = np.flatnonzero(shares < _WHOLE)
+        if not len(fractional):
+            return
+        node = int(fractional[shares[fractional].argmax()])
+        columns = np.flatnonzero(self._pool.node == node)
+        share = self._master.shares[columns]
+        order = np.argsort(-share, kind="stable")[:_TRIED]
+        tried = columns[order[share[order] > _SOME]]
+        for detour, chosen in enumerate(tried.tolist()):
+            self._note(detours + detour, columns[columns != chosen])
+        self._note(detours + len(tried), tried)
+
+    def _note(self, detours: int, excluded: Columns) -> None:
+        everything = np.union1d(self._excluded, excluded)
+        # The newest of equals first: that leads to whole columns soon.
+        heappush(self._open, (self._master.value, detours, -next(self._number), everything))
+
+    def _exclude(self, columns: Columns) -> None:
+        self._master.include(np.setdiff1d(self._excluded, columns))
+        self._master.exclude(np.setdiff1d(columns, self._excluded))
+        self._excluded = columns
+
+    def _rounded(self) -> tuple[Columns, Floats]:
+        """The column with the largest share for each node, and that share."""
+        shares, node = self._master.shares, self._pool.node
+        order = np.lexsort((-shares, node))
+        first = order[np.searchsorted(node[order], np.arange(self._master.nodes))]
+        return first, shares[first]

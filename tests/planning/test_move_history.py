@@ -1,0 +1,102 @@
+"""No way back: a pod does not return to a node that it left because a strategy wanted it."""
+
+import pytest
+
+from rescheduler.model.moves import Outcome
+from rescheduler.planning.context import PastMove, PlanningContext
+from rescheduler.planning.movability.movability import Movability
+from rescheduler.planning.movability.move_history import MoveHistory
+from rescheduler.planning.strategies import requested_strategies
+from rescheduler.planning.unchanged_until import same_until
+from rescheduler.settings import Policy
+from testcluster.builders import node, pod, replicaset
+from testcluster.snapshots import snapshot_of
+
+HOUR = 3600.0
+WEB = "ReplicaSet/shop/web"
+URGENT = requested_strategies({})
+
+
+def move(
+    source: str = "a",
+    target: str = "b",
+    *,
+    strategy: str = "LoadBalancing",
+    outcome: Outcome = Outcome.LANDED,
+    workload: str = WEB,
+    at: float = 0.0,
+) -> PastMove:
+    return PastMove("shop/web-1", workload, source, target, outcome, at, strategy)
+
+
+def left(*moves: PastMove, now: float = HOUR, subject: str = WEB) -> set[str]:
+    return MoveHistory(moves, now, URGENT).left_nodes(subject)
+
+
+def test_nobody_of_the_workload_returns_for_a_day_to_a_node_that_was_left() -> None:
+    assert left(move()) == {"a"}
+    assert left(move(), now=24 * HOUR - 1) == {"a"}
+    assert left(move(), now=24 * HOUR) == set()
+    assert left(move(), move("c", "d", at=1.0)) == {"a", "c"}
+    assert left(move(), subject="ReplicaSet/shop/api") == set()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "may_return"),
+    [
+        ("NodeMaintenance", True),
+        ("", True),
+        ("ConstraintRepair", False),
+        ("ResourceOptimization", False),
+        ("LoadBalancing", False),
+        ("CostOptimization", False),
+        ("Defragmentation", False),
+        ("APluginThatIsGone", False),
+    ],
+)
+def test_who_left_because_a_person_asked_for_it_may_return(strategy: str, may_return: bool) -> None:
+    assert left(move(strategy=strategy)) == (set() if may_return else {"a"})
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.CAME_BACK, Outcome.ELSEWHERE])
+def test_a_move_that_did_not_land_closes_no_node(outcome: Outcome) -> None:
+    assert left(move(outcome=outcome)) == set()
+
+
+def test_the_last_departure_counts() -> None:
+    moves = (move(at=0.0), move("b", "a", strategy="NodeMaintenance", at=HOUR), move(at=2 * HOUR))
+    assert left(*moves, now=25 * HOUR) == {"a"}
+    assert left(*moves, now=26 * HOUR) == set()
+
+
+def test_a_bare_pod_is_known_under_the_name_that_it_has_now() -> None:
+    first = PastMove("shop/x", "", "a", "b", Outcome.LANDED, 0.0, "LoadBalancing", "shop/x-1")
+    second = PastMove("shop/x-1", "", "b", "c", Outcome.LANDED, 1.0, "LoadBalancing", "shop/x-2")
+    failed = PastMove("shop/x-2", "", "c", "d", Outcome.FAILED, 2.0, "LoadBalancing", "shop/x-3")
+    assert left(first, second, failed, subject="shop/x-2") == {"a", "b"}
+    assert left(first, second, failed, subject="shop/x") == set()
+
+
+def test_movability_has_the_nodes_by_template() -> None:
+    owner = replicaset("shop/web", 2)
+    pods = [pod(f"shop/web-{on}", on=on, owner=owner) for on in "bc"]
+    bare = pod("shop/bare", on="b", cpu="3")
+    snapshot = snapshot_of([*map(node, "abc"), owner, *pods, bare])
+    gone = move("gone", "b")
+    alone = PastMove("shop/other", "", "c", "b", Outcome.LANDED, 0.0, "LoadBalancing", "shop/bare")
+    history = (move(), gone, alone)
+    context = PlanningContext(now=HOUR, history=history)
+    movability = Movability(snapshot, Policy(), context, requested_strategies=URGENT)
+    of_web, of_bare = (
+        int(snapshot.pods.template[snapshot.pods.find(key) or 0])
+        for key in ("shop/web-b", "shop/bare")
+    )
+    found = {template: rows.tolist() for template, rows in movability.left_nodes.items()}
+    assert found == {of_web: [0], of_bare: [2]}
+    assert Movability(snapshot, Policy()).left_nodes == {}
+
+
+def test_a_plan_stays_the_same_only_until_a_pod_may_return() -> None:
+    snapshot = snapshot_of([node("a"), node("b")])
+    context = PlanningContext(now=HOUR, history=(move(),))
+    assert same_until(snapshot, Policy(), context) == 24 * HOUR
