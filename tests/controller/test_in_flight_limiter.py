@@ -1,5 +1,7 @@
 """Limits on migrations in flight: in all, per node, per namespace, per workload."""
 
+from dataclasses import replace
+
 from rescheduler.controller.in_flight_limiter import InFlightSlot, reached_limit, startable
 from rescheduler.settings import Limit, MigrationOptions
 
@@ -20,6 +22,17 @@ def test_each_limit_holds() -> None:
     more = [*in_flight, slot("f", "g", "z")]
     assert "namespace shop" in reached_limit(slot("d", "e"), more, options)
     assert "in flight" in reached_limit(slot("d", "e"), [*more, slot("h", "i", "v")], options)
+
+
+def test_one_pod_of_a_workload_is_evicted_at_a_time() -> None:
+    options = MigrationOptions(max_per_workload=Limit("100%"))
+    evicted, handed_over = (
+        replace(slot("a", "b", replicas=8), evicts=evicts) for evicts in (True, False)
+    )
+    assert "being evicted" in reached_limit(evicted, [evicted], options)
+    assert reached_limit(evicted, [handed_over], options) == ""
+    assert reached_limit(handed_over, [evicted], options) == ""
+    assert reached_limit(replace(evicted, workload="other"), [evicted], options) == ""
 
 
 def test_waiting_migrations_do_not_count_against_each_other() -> None:

@@ -88,9 +88,11 @@ async def test_a_restart_continues_migrations_in_flight(sandbox: Sandbox) -> Non
     async with controller_on(sandbox.cluster):
         name = sandbox.migrate(old, target)
         await sandbox.until(lambda: sandbox.status(name).get("newPod"), "it is in flight")
-    new = sandbox.status(name)["newPod"]
+        new = sandbox.status(name)["newPod"]
+        await sandbox.until(
+            lambda: node_of(sandbox.pod(new) or {"spec": {}}) == target, "it is bound"
+        )
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    await sandbox.until(lambda: node_of(sandbox.pod(new) or {"spec": {}}) == target, "it is bound")
     status = {"phase": "Running", "conditions": [ready]}
     sandbox.outside.patch(sandbox.path("pods", new) + "/status", {"status": status})
     async with controller_on(sandbox.cluster):

@@ -8,6 +8,7 @@ from typing import Any
 from rescheduler.controller.migration_controller import MigrationController
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.client import Client
+from rescheduler.kube.clock import WALL_CLOCK, Clock
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.migration.executor import Executor
 from rescheduler.migration.migration_watches import MigrationWatches
@@ -23,6 +24,7 @@ from testcluster.client import Client as OutsideClient
 from tests.kube.support import QUICK_CLIENT, QUICK_WATCH, credentials, eventually
 
 MIGRATIONS = "/apis/rescheduler.dev/v1alpha1/namespaces/{}/migrations"
+MOVE_RECORDS = "/apis/rescheduler.dev/v1alpha1/moverecords"
 FINISHED = ("Completed", "Failed", "Cancelled")
 ID = "scheduler.alpha.kubernetes.io/migration-id"
 STATUS = "scheduler.alpha.kubernetes.io/migration-status"
@@ -36,12 +38,17 @@ Reached = Callable[[str, str], None]
 QUICK_OPTIONS = MigrationOptions(retry_delay_seconds=Seconds(0.05), timeout_seconds=Seconds(120))
 
 
-def client_for(cluster: TestCluster, server: str | None = None) -> Client:
+def client_for(
+    cluster: TestCluster,
+    server: str | None = None,
+    token: str | None = None,
+    clock: Clock = WALL_CLOCK,
+) -> Client:
     """The client under test, connected to the server or to something in front of it."""
+    connection = credentials(cluster.server, token or cluster.admin_token, cluster.ca_file)
     if server is not None:
-        return Client(credentials(server, cluster.admin_token), QUICK_CLIENT)
-    connection = credentials(cluster.server, cluster.admin_token, cluster.ca_file)
-    return Client(connection, QUICK_CLIENT)
+        connection = credentials(server, cluster.admin_token)
+    return Client(connection, QUICK_CLIENT, clock=clock)
 
 
 class ReportingExecutor(Executor):
@@ -64,10 +71,12 @@ async def controller_on(
     reached: Reached | None = None,
     *,
     server: str | None = None,
+    token: str | None = None,
     allow_bare_pods: bool = False,
+    clock: Clock = WALL_CLOCK,
 ) -> AsyncIterator[MigrationController]:
     """A controller that carries out the cluster's Migrations while the block runs."""
-    async with client_for(cluster, server) as client:
+    async with client_for(cluster, server, token, clock) as client:
         tables = ClusterTables()
         store = LiveStore(client, tables, settings=QUICK_WATCH)
         store.start()
@@ -76,7 +85,9 @@ async def controller_on(
         if reached is not None:
             executor = ReportingExecutor(client, watches, reached)
         policy = Policy(migration=options, allow_bare_pods=allow_bare_pods)
-        controller = MigrationController(client, watches, executor, policy)
+        controller = MigrationController(
+            client, watches, executor, policy, clock=client.server_clock
+        )
         running = asyncio.create_task(controller.run())
         try:
             await store.synced()
@@ -196,6 +207,13 @@ class Sandbox:
         status: JsonObject = self.outside.get(self.path("migrations", migration))["status"]
         return status
 
+    def move_records(self) -> list[JsonObject]:
+        """The specs of the records of moves in this namespace, the newest last."""
+        records = self.outside.get(MOVE_RECORDS)["items"]
+        specs = [record["spec"] for record in records]
+        mine = [spec for spec in specs if spec["namespace"] == self.namespace]
+        return sorted(mine, key=lambda spec: str(spec["finishedAt"]))
+
     def replica_set(self) -> JsonObject:
         """The one ReplicaSet of this namespace."""
         (found,) = self.all("replicasets")
@@ -263,3 +281,20 @@ def node_of(pod: JsonObject) -> str:
 def other_node(sandbox: Sandbox, pod: JsonObject) -> str:
     """A node of the namespace where the pod is not."""
     return next(name for name in sandbox.nodes if name != node_of(pod))
+
+
+def set_ready(sandbox: Sandbox, name: str, status: str) -> None:
+    """Make a pod Ready or not, as its kubelet would."""
+    path = sandbox.path("pods", name)
+    conditions = sandbox.outside.get(path)["status"]["conditions"]
+    for condition in conditions:
+        if condition["type"] == "Ready":
+            condition["status"] = status
+    sandbox.outside.patch(f"{path}/status", {"status": {"conditions": conditions}})
+
+
+def set_running(sandbox: Sandbox, pod: JsonObject) -> None:
+    """What a kubelet would write about a pod of a node that nobody plays."""
+    path = sandbox.path("pods", pod["metadata"]["name"])
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    sandbox.outside.patch(f"{path}/status", {"status": status})

@@ -2,8 +2,10 @@
 
 from collections import Counter
 
+import pytest
 from aiohttp import web
 
+from rescheduler.migration import observer
 from testcluster.applying import apply
 from testcluster.builders import budget
 from tests.kube.faultproxy import FaultProxy, is_list, is_watch, is_write
@@ -63,8 +65,10 @@ async def test_while_a_new_pod_starts_nothing_is_asked(sandbox: Sandbox) -> None
         controller_on(sandbox.cluster, server=proxy.url),
     ):
         name = sandbox.migrate(old, target)
-        await sandbox.until(lambda: sandbox.status(name).get("newPod"), "the new pod is there")
-        new = sandbox.path("pods", sandbox.status(name)["newPod"])
+        await sandbox.until(lambda: sandbox.status(name).get("newPod"), "it has started")
+        new_name = sandbox.status(name)["newPod"]
+        new = sandbox.path("pods", new_name)
+        await sandbox.until(lambda: sandbox.pod(new_name), "the new pod is there")
         await sandbox.until(lambda: node_of(sandbox.outside.get(new)) == target, "it is bound")
         proxy.chaos = calls
         owner = sandbox.path("replicasets", sandbox.replica_set()["metadata"]["name"])
@@ -77,3 +81,31 @@ async def test_while_a_new_pod_starts_nothing_is_asked(sandbox: Sandbox) -> None
         sandbox.outside.patch(f"{new}/status", {"status": status})
         await sandbox.finished(name)
     assert calls["reads"] <= MOST_READS / 2, calls
+
+
+async def test_the_pods_of_a_large_workload_are_read_in_pages(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observer, "PAGE_SIZE", 2)
+    sandbox.add_nodes("a", "b")
+    pods = sorted(sandbox.deploy("web", 5), key=lambda pod: str(pod["metadata"]["name"]))
+    calls: list[str] = []
+
+    def look(request: web.Request) -> None:
+        if request.query.get("labelSelector"):
+            calls.append(request.query_string)
+
+    async with (
+        FaultProxy(sandbox.cluster.server, str(sandbox.cluster.ca_file)) as proxy,
+        controller_on(sandbox.cluster, server=proxy.url),
+    ):
+        proxy.chaos = look
+        name = sandbox.migrate(pods[0], other_node(sandbox, pods[0]))
+        (status,) = await sandbox.finished(name)
+    assert status["outcome"] == "Landed", status
+    pages = [call for call in calls if "pod-template-hash" in call]
+    assert pages
+    assert all("limit=2" in page for page in pages)
+    assert sum("continue=" in page for page in pages) == 2 * sum(
+        "continue=" not in page for page in pages
+    )

@@ -75,3 +75,4 @@ def test_what_the_command_prints_is_what_kubectl_applies(
     apply = ("apply", "--server-side", "--force-conflicts", "-f", "-")
     applied = sandbox.cluster.kubectl(*apply, input=printed)
     assert "migrations.rescheduler.dev serverside-applied" in applied
+    assert "moverecords.rescheduler.dev serverside-applied" in applied

@@ -17,6 +17,7 @@ from tests.migration.support import (
     is_ready,
     node_of,
     other_node,
+    set_running,
 )
 
 COORDINATED = msgspec.structs.replace(QUICK_OPTIONS, deployment_coordination=True)
@@ -182,4 +183,35 @@ async def test_a_handoff_that_does_not_fit_becomes_a_coordinated_eviction(sandbo
     assert (status["mode"], status["outcome"], status["attempts"]) == ("Evict", "Landed", 2), status
     assert [created["spec"]["minAvailable"] for created in seen] == [0]
     assert sandbox.all("poddisruptionbudgets") == []
+    assert sandbox.leftovers() == []
+
+
+async def test_a_replacement_that_its_kubelet_does_not_admit_is_not_taken_for_the_new_pod(
+    sandbox: Sandbox,
+) -> None:
+    """It fails at once, and its object stays. The workload creates another one."""
+    (source,) = sandbox.add_nodes("a")
+    (old,) = sandbox.deploy("web", 1, strategy={"type": "Recreate"})
+    (target,) = sandbox.add_nodes("b", managed=False)
+    cordon(sandbox, source)
+
+    def arrived() -> list[JsonObject]:
+        pods = [pod for pod in sandbox.pods("web") if node_of(pod) == target]
+        return [pod for pod in pods if pod["status"]["phase"] != "Failed"]
+
+    async with controller_on(sandbox.cluster):
+        name = sandbox.migrate(old, target)
+        await sandbox.until(
+            lambda: any(ID in pod["metadata"]["labels"] for pod in arrived()), "it is claimed"
+        )
+        (rejected,) = arrived()
+        path = sandbox.path("pods", rejected["metadata"]["name"])
+        failed = {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected"}
+        sandbox.outside.patch(f"{path}/status", {"status": failed})
+        await sandbox.until(arrived, "there is another one")
+        (replacement,) = arrived()
+        set_running(sandbox, replacement)
+        (status,) = await sandbox.finished(name)
+    assert (status["phase"], status["outcome"]) == ("Completed", "Landed"), status
+    assert status["message"].startswith(f"{replacement['metadata']['name']} runs on {target}")
     assert sandbox.leftovers() == []

@@ -23,10 +23,15 @@ from tests.migration.support import (
     controller_on,
     is_ready,
     node_of,
+    other_node,
+    set_ready,
+    set_running,
 )
 
 ONCE = msgspec.structs.replace(QUICK_OPTIONS, max_retries=0)
 PATIENT = msgspec.structs.replace(QUICK_OPTIONS, max_retries=3)
+
+GATED: JsonObject = {"spec": {"schedulingGates": []}}
 
 
 class Moving:
@@ -44,9 +49,12 @@ class Moving:
         self.migration = ""
 
     async def start(self, **spec: Any) -> None:
-        """Ask for the move, and wait until the new pod is there."""
+        """Ask for the move, and wait until the new pod is there and the scheduler may place it."""
         self.migration = self.sandbox.migrate(self.old, self.target, **spec)
-        await self.sandbox.until(lambda: self.new(), "the new pod was created")
+        await self.sandbox.until(
+            lambda: "schedulingGates" not in (self.new() or GATED)["spec"],
+            "the new pod's gate is open",
+        )
 
     async def bound(self) -> None:
         """Wait until the new pod is on the target."""
@@ -192,14 +200,14 @@ async def test_a_target_that_is_deleted_is_given_up(impatient: Moving) -> None:
     assert impatient.the_old_pod_is_as_it_was()
 
 
-async def test_a_new_pod_that_fits_nowhere_is_removed_with_the_schedulers_reason(
+async def test_a_new_pod_that_does_not_fit_is_removed_with_the_reason(
     sandbox: Sandbox,
 ) -> None:
     moving = Moving(sandbox)
     (moving.target,) = sandbox.add_nodes("tiny", cpu="50m")
     async with controller_on(sandbox.cluster, ONCE):
         moving.migration = sandbox.migrate(moving.old, moving.target)
-        await moving.ended("Failed", "Insufficient cpu")
+        await moving.ended("Failed", f"does not fit on {moving.target}: not enough cpu")
     assert moving.the_old_pod_is_as_it_was()
 
 
@@ -244,6 +252,103 @@ async def test_a_new_pod_that_keeps_crashing_is_given_up_at_once(impatient: Movi
     assert impatient.the_old_pod_is_as_it_was()
 
 
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        pytest.param(
+            {"reason": "OutOfcpu", "message": "Pod was rejected: Node didn't have enough resource"},
+            "failed on {}: OutOfcpu: Pod was rejected: Node didn't have enough resource",
+            id="not admitted",
+        ),
+        pytest.param(
+            {
+                "reason": "Evicted",
+                "message": "The node was low on resource: memory.",
+                "conditions": [
+                    {
+                        "type": "DisruptionTarget",
+                        "status": "True",
+                        "reason": "TerminationByKubelet",
+                    }
+                ],
+            },
+            "failed on {}: Evicted: The node was low on resource: memory.",
+            id="evicted",
+        ),
+    ],
+)
+async def test_a_new_pod_that_the_targets_kubelet_does_not_keep_is_given_up_with_the_reason(
+    impatient: Moving, status: JsonObject, message: str
+) -> None:
+    await impatient.start()
+    await impatient.bound()
+    impatient.patch_new({"phase": "Failed", **status})
+    await impatient.ended("Failed", message.format(impatient.target))
+    assert impatient.the_old_pod_is_as_it_was()
+
+
+async def test_an_old_pod_that_its_kubelet_evicts_cancels_the_migration(sandbox: Sandbox) -> None:
+    """Its object stays; the workload replaces it."""
+    moving = Moving(sandbox)
+    async with controller_on(sandbox.cluster, ONCE):
+        await moving.start()
+        path = sandbox.path("pods", moving.old["metadata"]["name"])
+        evicted = {"phase": "Failed", "reason": "Evicted", "conditions": []}
+        sandbox.outside.patch(f"{path}/status", {"status": evicted})
+        await moving.ended("Cancelled", "was deleted or has finished")
+
+
+async def test_a_pod_whose_node_goes_away_meanwhile_is_handed_over_all_the_same(
+    sandbox: Sandbox,
+) -> None:
+    moving = Moving(sandbox, replicas=1)
+    async with controller_on(sandbox.cluster, ONCE):
+        await moving.start()
+        await moving.bound()
+        sandbox.outside.delete(f"/api/v1/nodes/{node_of(moving.old)}")
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        moving.patch_new({"phase": "Running", "conditions": [ready]})
+        (status,) = await sandbox.finished(moving.migration)
+    assert (status["phase"], status["outcome"]) == ("Completed", "Landed"), status
+    assert sandbox.leftovers() == []
+
+
+async def test_a_pod_whose_node_stops_reporting_is_handed_over_all_the_same(
+    sandbox: Sandbox,
+) -> None:
+    """Its pods are marked as not Ready, and those that are deleted never end."""
+    (first,) = sandbox.add_nodes("a", managed=False)
+    apply(sandbox.cluster, deployment(f"{sandbox.namespace}/web", 1, template=sandbox.here()))
+    (old,) = wait_until(lambda: [pod for pod in sandbox.pods("web") if node_of(pod)])
+    set_running(sandbox, old)
+    (target,) = sandbox.add_nodes("target", managed=False)
+    async with controller_on(sandbox.cluster, ONCE):
+        name = sandbox.migrate(old, target)
+        await sandbox.until(lambda: on_node(sandbox, target), "the new pod is bound")
+        stop_reporting(sandbox, first)
+        set_ready(sandbox, old["metadata"]["name"], "False")
+        (new,) = on_node(sandbox, target)
+        set_running(sandbox, new)
+        (status,) = await sandbox.finished(name)
+    assert (status["phase"], status["outcome"]) == ("Completed", "Landed"), status
+    (stuck,) = on_node(sandbox, first)
+    assert "deletionTimestamp" in stuck["metadata"]
+    assert sandbox.leftovers() == []
+
+
+def on_node(sandbox: Sandbox, node: str) -> list[JsonObject]:
+    return [pod for pod in sandbox.pods() if node_of(pod) == node]
+
+
+def stop_reporting(sandbox: Sandbox, node: str) -> None:
+    """What the node controller writes when a kubelet has not been heard of for long."""
+    path = f"/api/v1/nodes/{node}"
+    conditions = sandbox.outside.get(path)["status"]["conditions"]
+    for condition in conditions:
+        condition |= {"status": "Unknown", "reason": "NodeStatusUnknown"}
+    sandbox.outside.patch(f"{path}/status", {"status": {"conditions": conditions}})
+
+
 async def test_a_new_pod_that_does_not_become_ready_is_given_up_with_the_reason(
     sandbox: Sandbox,
 ) -> None:
@@ -273,6 +378,25 @@ def bind(sandbox: Sandbox, pod: JsonObject | None, node: str) -> None:
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
     binding = {"metadata": {"name": pod["metadata"]["name"]}, "target": target}
     sandbox.outside.create(f"{path}/binding", binding)
+
+
+async def test_a_workload_that_is_deleted_at_the_handover_takes_the_new_pod_along(
+    sandbox: Sandbox,
+) -> None:
+    """The new pod has its label by then, but nobody who would adopt it."""
+    sandbox.add_nodes("a", "b")
+    (old,) = sandbox.deploy("web", 1)
+
+    def delete_workload(point: str, key: str) -> None:
+        if point == "before-adopt":
+            sandbox.outside.delete(sandbox.path("deployments", "web"))
+            wait_until(lambda: not sandbox.all("replicasets"), what="the ReplicaSet is deleted")
+
+    async with controller_on(sandbox.cluster, reached=delete_workload):
+        name = sandbox.migrate(old, other_node(sandbox, old))
+        (status,) = await sandbox.finished(name)
+        await sandbox.until(lambda: not sandbox.pods(), "no pod is left")
+    assert status["phase"] == "Cancelled", status
 
 
 async def test_a_quota_that_rejects_the_new_pod_is_reported(impatient: Moving) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from testcluster import TestCluster
 from testcluster.applying import apply
-from testcluster.builders import budget, deployment, pod, statefulset
+from testcluster.builders import budget, deployment, pod, service, statefulset
 from testcluster.client import JsonObject
 from testcluster.waiting import wait_until
 from tests.migration.ready_pod_watch import ReadyPodWatch
@@ -23,22 +23,24 @@ ROOT = Path(__file__).parents[2]
 
 HANDOFF = (
     "start",
-    "label-old",
     "create-new",
-    "new-pod",
-    "hand-over",
+    "nominate",
+    "label-old",
+    "open-gate",
     "lower-cost",
+    "hand-over",
     "adopt",
     "finish",
 )
 ROLLBACK = ("undo", "delete-new", "restore-old", "finish")
-EVICT = ("start", "label-old", "evict", "landing", "claim", "complete", "finish")
+EVICT = ("start", "label-old", "evict", "landing", "old-ended", "claim", "complete", "finish")
 COORDINATED = ("create-budget", "evict", "delete-budget")
 RECREATE = (
     "start",
-    "label-old",
     "create-copy",
-    "new-pod",
+    "nominate",
+    "label-old",
+    "open-gate",
     "hand-over",
     "evict",
     "complete",
@@ -95,10 +97,20 @@ def run_killed(sandbox: Sandbox, all_cases: list[Case], target: str) -> dict[str
             error.add_note(f"{unfinished(sandbox, names)}")
             raise
         wait_until(lambda: not sandbox.leftovers(), what="nothing is left behind")
+        wait_until(lambda: len(sandbox.move_records()) == len(names), what="all are recorded")
     finally:
         last.kill()
         last.communicate()
-    return {name: sandbox.status(name) for name in names}
+    statuses = {name: sandbox.status(name) for name in names}
+    recorded = [(spec["pod"], spec["outcome"]) for spec in sandbox.move_records()]
+    expected = [(old_pod(sandbox, name), statuses[name].get("outcome")) for name in names]
+    assert sorted(recorded) == sorted(expected)
+    return statuses
+
+
+def old_pod(sandbox: Sandbox, migration: str) -> str:
+    name: str = sandbox.outside.get(sandbox.path("migrations", migration))["spec"]["pod"]["name"]
+    return name
 
 
 def unfinished(sandbox: Sandbox, names: list[str]) -> dict[str, JsonObject]:
@@ -121,11 +133,13 @@ def written_on(pod: JsonObject) -> tuple[dict[str, str], dict[str, str]]:
 def test_killed_in_a_handoff_it_continues_with_no_second_copy_and_no_gap(
     sandbox: Sandbox, nodes: tuple[str, str]
 ) -> None:
-    all_cases = cases("h", HANDOFF)
+    served = Case("h-served", "after-leave-services")
+    all_cases = [*cases("h", HANDOFF), served]
     for case in all_cases:
         body = deployment(f"{sandbox.namespace}/{case.app}", 1, "100m", template=sandbox.here())
         protection = budget(f"{sandbox.namespace}/{case.app}", min_available=1)
         apply(sandbox.cluster, body, protection)
+    apply(sandbox.cluster, service(f"{sandbox.namespace}/{served.app}"))
     wait_until(lambda: sum(map(is_ready, sandbox.pods())) == len(all_cases))
     sandbox.add_nodes("second", cpu="16")
     with ReadyPodWatch(sandbox.cluster, sandbox.namespace) as watcher:

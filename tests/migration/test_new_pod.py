@@ -1,8 +1,30 @@
 """The name, spec and labels of a new pod."""
 
+from datetime import UTC, datetime
 from typing import Any
 
-from rescheduler.migration.new_pod import copy_name, label_to_withhold, pinned_to, replica_name
+import msgspec
+
+from rescheduler.labels import ORIGINAL_POD, PLACING_GATE, PREVIOUS_MARKS
+from rescheduler.migration.migration_object import (
+    Migration,
+    MigrationMeta,
+    MigrationSpec,
+    PodReference,
+)
+from rescheduler.migration.moving_pod import (
+    MovingContainer,
+    MovingPod,
+    MovingPodSpec,
+    PodMeta,
+)
+from rescheduler.migration.new_pod import (
+    copy_name,
+    gated_replica,
+    label_to_withhold,
+    original_spec,
+    replica_name,
+)
 from rescheduler.migration.workload_objects import (
     ObservedWorkload,
     RawPodTemplate,
@@ -19,35 +41,155 @@ from rescheduler.model.objects import (
     ServiceSpec,
 )
 
-HERE = {"key": "metadata.name", "operator": "In", "values": ["b"]}
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SPEC: dict[str, Any] = {
+    "containers": [{"name": "main", "image": "a", "resources": {"requests": {"cpu": "1"}}}],
+    "initContainers": [{"name": "sidecar", "image": "b", "restartPolicy": "Always"}],
+    "affinity": {"nodeAffinity": {"preferred": [1]}},
+}
+HASH = "pod-template-hash"
+LABELS = {"app": "web", HASH: "5d4"}
+SPREAD = "topologySpreadConstraints"
 
 
-def terms_of(spec: dict[str, Any]) -> list[Any]:
-    found: list[Any] = spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
-    return found
+def running(labels: dict[str, str] | None = None, **spec: Any) -> MovingPod:
+    metadata = PodMeta(name="web-1", namespace="shop", uid="old", labels=labels or {})
+    return MovingPod(metadata, MovingPodSpec(**spec))
 
 
-def needing(*terms: dict[str, Any]) -> dict[str, Any]:
-    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}}
+def new_pod_of(old: MovingPod, spec: dict[str, Any] = SPEC) -> dict[str, Any]:
+    template = RawPodTemplate(TemplateMeta(labels=LABELS), msgspec.Raw(msgspec.json.encode(spec)))
+    owner = ReplicaSet(Identity(name="web-5d4"))
+    observed = ObservedWorkload("ReplicaSet", owner, LabelSelector(match_labels=LABELS), template)
+    migration = Migration(
+        MigrationMeta(name="m", namespace="shop", uid="mig"),
+        MigrationSpec(PodReference("web-1", "old"), "b"),
+    )
+    return gated_replica(migration, observed, old, HASH, NOW)
 
 
-def test_the_target_is_required_besides_everything_else() -> None:
-    assert terms_of(pinned_to("b", {})) == [{"matchFields": [HERE]}]
-    fast = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]}
-    zone = {"matchExpressions": [{"key": "zone", "operator": "Exists"}], "matchFields": [HERE]}
-    assert terms_of(pinned_to("b", needing(fast, zone))) == [
-        {**fast, "matchFields": [HERE]},
-        {**zone, "matchFields": [HERE, HERE]},
-    ]
+def test_the_spec_of_a_new_pod_is_its_template_with_our_gate_and_nothing_else() -> None:
+    created = new_pod_of(running())["spec"]
+    assert created.pop("schedulingGates") == [{"name": PLACING_GATE}]
+    created["initContainers"][0].pop("resources")
+    assert created == SPEC
 
 
-def test_preferences_and_pod_affinity_stay_as_they_are() -> None:
-    affinity = {"podAntiAffinity": {REQUIRED: []}, "nodeAffinity": {"preferred": [1]}}
-    pinned = pinned_to("b", {"affinity": affinity, "containers": []})
-    assert pinned["affinity"]["podAntiAffinity"] == {REQUIRED: []}
-    assert pinned["affinity"]["nodeAffinity"]["preferred"] == [1]
-    assert affinity["nodeAffinity"] == {"preferred": [1]}
+def test_a_copy_of_a_pod_that_an_earlier_version_pinned_is_not_pinned() -> None:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    pin = {"key": "metadata.name", "operator": "In", "values": ["b"]}
+    own = {"key": "disk", "operator": "In", "values": ["ssd"]}
+
+    def copied(annotation: str, *terms: dict[str, Any]) -> Any:
+        affinity = {"nodeAffinity": {required: {"nodeSelectorTerms": list(terms)}}}
+        pod = {"metadata": {"annotations": {annotation: f'{{"{ORIGINAL_POD}":"7"}}'}}}
+        return original_spec({**pod, "spec": {"containers": [], "affinity": affinity}}).get(
+            "affinity"
+        )
+
+    for annotation in (ORIGINAL_POD, PREVIOUS_MARKS):
+        assert copied(annotation, {"matchFields": [pin]}) is None
+        kept = copied(annotation, {"matchExpressions": [own], "matchFields": [pin]})
+        (term,) = kept["nodeAffinity"][required]["nodeSelectorTerms"]
+        assert term["matchExpressions"] == [own]
+        assert not term["matchFields"]
+    assert copied("example.com/other", {"matchFields": [pin]}) is not None
+
+
+def test_a_copy_leaves_out_only_the_token_that_admission_adds_again() -> None:
+    token = {"sources": [{"serviceAccountToken": {"path": "token"}}, {"configMap": {"name": "ca"}}]}
+    sources: dict[str, Any] = {
+        "kube-api-access-x7k2q": {"projected": token},
+        "kube-api-access-data": {"fc": {"targetWWNs": ["50060e801049cfd1"], "lun": 0}},
+        "kube-api-access-ca": {"projected": {"sources": [{"configMap": {"name": "ca"}}]}},
+        "vault": {"projected": token},
+    }
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in sources]
+    spec: dict[str, Any] = {
+        "volumes": [{"name": name, **source} for name, source in sources.items()],
+        "containers": [{"name": "main", "image": "a", "volumeMounts": mounts}],
+    }
+    copied = original_spec({"metadata": {}, "spec": spec})
+    assert copied["volumes"] == spec["volumes"][1:]
+    assert copied["containers"][0]["volumeMounts"] == mounts[1:]
+
+
+def spread(*expressions: dict[str, Any], keys: tuple[str, ...] = (HASH,)) -> dict[str, Any]:
+    selector: dict[str, Any] = {"matchLabels": {"app": "web"}}
+    if expressions:
+        selector["matchExpressions"] = list(expressions)
+    return {"topologyKey": "zone", "labelSelector": selector, "matchLabelKeys": list(keys)}
+
+
+def expression(key: str, *values: str, operator: str = "In") -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+def test_a_new_pod_gets_what_the_server_has_added_to_the_old_one_for_the_withheld_label() -> None:
+    merged, app = expression(HASH, "5d4"), expression("app", "web")
+
+    def created(written: dict[str, Any], *running_terms: dict[str, Any]) -> Any:
+        old = running(labels=LABELS, topology_spread_constraints=running_terms)
+        (found,) = new_pod_of(old, {**SPEC, SPREAD: [written]})["spec"][SPREAD]
+        return found
+
+    own = expression("tier", operator="Exists")
+    assert created(spread(own), spread(own, merged)) == spread(own, merged)
+    assert created(spread(), spread(own, merged), spread(merged)) == spread(merged)
+    # This server adds nothing, and would refuse such an expression.
+    assert created(spread(), spread()) == spread()
+    # The new pod has this label from the start, so the server adds it itself.
+    both = ("app", HASH)
+    assert created(spread(keys=both), spread(app, merged, keys=both)) == spread(merged, keys=both)
+
+
+def test_a_copy_has_no_expression_that_the_server_will_add_again() -> None:
+    def copied(*expressions: dict[str, Any]) -> Any:
+        terms = [spread(*expressions)]
+        pod = {"metadata": {"labels": LABELS}, "spec": {"containers": [], SPREAD: terms}}
+        return original_spec(pod)[SPREAD][0]
+
+    assert copied(expression(HASH, "5d4")) == spread()
+    others = (
+        expression(HASH, "5d4", operator="NotIn"),
+        expression(HASH, "5d4", "other"),
+        expression(HASH, "other"),
+        expression("app", "web"),
+        expression(HASH, operator="Exists"),
+    )
+    assert copied(*others, expression(HASH, "5d4")) == spread(*others)
+
+
+def test_a_template_may_have_nulls() -> None:
+    container = {"name": "main", "image": "a", "resources": None, "ports": None}
+    spec = {
+        **SPEC,
+        "containers": [container],
+        "schedulingGates": None,
+        "volumes": None,
+        SPREAD: None,
+    }
+    left_out = {**SPEC, "containers": [{"name": "main", "image": "a"}]}
+    assert new_pod_of(running(), spec) == new_pod_of(running(), left_out)
+
+
+def test_gates_of_the_template_stay() -> None:
+    created = new_pod_of(running(), {**SPEC, "schedulingGates": [{"name": "queue"}]})["spec"]
+    assert created["schedulingGates"] == [{"name": "queue"}, {"name": PLACING_GATE}]
+
+
+def test_a_new_pod_gets_the_resources_that_the_running_pod_was_resized_to() -> None:
+    resized = {"requests": {"cpu": "2"}, "limits": {"cpu": "4"}}
+    small = {"requests": {"cpu": "10m"}}
+    old = running(
+        containers=(MovingContainer("main", resized), MovingContainer("other", small)),
+        init_containers=(MovingContainer("sidecar", small),),
+        resources={"requests": {"cpu": "3"}},
+    )
+    created = new_pod_of(old)["spec"]
+    assert created["containers"] == [{"name": "main", "image": "a", "resources": resized}]
+    assert created["initContainers"][0]["resources"] == small
+    assert created["resources"] == {"requests": {"cpu": "3"}}
 
 
 def test_names_are_the_same_for_the_same_attempt_and_differ_for_another() -> None:
@@ -76,8 +218,7 @@ def protection(**selector: str) -> PodDisruptionBudget:
 
 
 def test_a_deployments_hash_is_withheld() -> None:
-    labels = {"app": "web", "pod-template-hash": "5d4"}
-    assert label_to_withhold(workload(labels), (), ()) == "pod-template-hash"
+    assert label_to_withhold(workload(LABELS), (), ()) == HASH
 
 
 def test_a_label_that_neither_services_nor_budgets_select_by_is_withheld() -> None:

@@ -38,6 +38,33 @@ async def test_a_bare_pod_is_ready_elsewhere_before_it_goes(sandbox: Sandbox) ->
     assert sandbox.leftovers() == []
 
 
+async def test_a_copy_keeps_the_owners_and_finalizers_of_its_original(sandbox: Sandbox) -> None:
+    sandbox.add_nodes("a")
+    maps = f"/api/v1/namespaces/{sandbox.namespace}/configmaps"
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}}
+    uid = sandbox.outside.create(maps, body)["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
+    old = bare(sandbox)
+    kept = {"ownerReferences": [owner], "finalizers": ["example.com/clean-up"]}
+    path = sandbox.path("pods", old["metadata"]["name"])
+    sandbox.outside.patch(path, {"metadata": kept})
+    (target,) = sandbox.add_nodes("b")
+    async with controller_on(sandbox.cluster, allow_bare_pods=True):
+        name = sandbox.migrate(old, target)
+        await sandbox.until(lambda: sandbox.status(name).get("newPod"), "the copy has a name")
+        copy = sandbox.status(name)["newPod"]
+        await sandbox.until(
+            lambda: "deletionTimestamp" in sandbox.outside.get(path)["metadata"], "it is evicted"
+        )
+        sandbox.outside.patch(path, {"metadata": {"finalizers": None}})
+        (status,) = await sandbox.finished(name)
+    assert status["outcome"] == "Landed", status
+    path = sandbox.path("pods", copy)
+    metadata = sandbox.outside.get(path)["metadata"]
+    assert {key: metadata.get(key) for key in kept} == kept
+    sandbox.outside.patch(path, {"metadata": {"finalizers": None}})
+
+
 async def test_a_copy_can_be_copied_and_its_name_does_not_grow(sandbox: Sandbox) -> None:
     sandbox.add_nodes("a", "b")
     old = bare(sandbox)

@@ -21,12 +21,18 @@ from rescheduler.migration.moving_pod import (
     PodCondition,
     PodMeta,
 )
-from rescheduler.migration.state_machine.actions import DeletePod, EvictPod, PatchPod
+from rescheduler.migration.state_machine.actions import (
+    DeletePod,
+    EvictPod,
+    PatchPod,
+    UpdateStatus,
+)
 from rescheduler.migration.state_machine.machine import decide
 from rescheduler.migration.state_machine.observation import (
     EvictionAnswer,
     Observation,
     QuestionAnswers,
+    Refusal,
 )
 from rescheduler.model.moves import Mode
 from rescheduler.model.objects import Condition, Node, ObjectMeta
@@ -67,7 +73,7 @@ GOING = replace(ORIGINAL, metadata=replace(ORIGINAL.metadata, deletion_timestamp
 UNMARKED = replace(ORIGINAL, metadata=replace(ORIGINAL.metadata, labels={}))
 
 
-def action(of: Migration, original: MovingPod | None) -> object:
+def action(of: Migration, original: MovingPod | None, refusals: tuple[Refusal, ...] = ()) -> object:
     target = Node(ObjectMeta(name="b"), status=NodeStatus(conditions=(Condition("Ready", "True"),)))
     allowed = QuestionAnswers(eviction=EvictionAnswer(True))
     options = MigrationOptions()
@@ -81,6 +87,7 @@ def action(of: Migration, original: MovingPod | None) -> object:
             new=COPY,
             target=target,
             answers=allowed,
+            refusals=refusals,
         )
     )
 
@@ -109,3 +116,21 @@ def test_an_eviction_that_comes_late_does_not_take_an_original_that_is_to_stay()
     found = action(migration(Step.HANDING_OVER), ORIGINAL)
     assert isinstance(found, EvictPod)
     assert found.only_as_observed
+
+
+def test_the_copy_stays_if_the_server_refuses_to_restore_the_original() -> None:
+    refusals = (Refusal("old", "patch of pod alone: no"),)
+    found = action(migration(Step.UNDOING), ORIGINAL, refusals)
+    assert isinstance(found, UpdateStatus)
+    assert found.status.phase == Phase.FAILED
+    assert found.status.message.endswith("; not undone: patch of pod alone: no")
+
+
+def test_the_rest_is_undone_if_the_server_refuses_one_write() -> None:
+    refusals = (Refusal("copy", "deletion of pod copy: no"),)
+    found = action(migration(Step.UNDOING), ORIGINAL, refusals)
+    assert isinstance(found, PatchPod)
+    assert found.name == "restore-old"
+    ended = action(migration(Step.UNDOING), UNMARKED, refusals)
+    assert isinstance(ended, UpdateStatus)
+    assert ended.status.phase == Phase.FAILED

@@ -80,7 +80,9 @@ class ChangeHandlers:
 
     def _pod_changed(self, change: TableChange) -> None:
         self._queue_watching(watch_index.ANY_POD, change.key)
-        self._queue_watching(watch_index.POD_IN_NAMESPACE, change.key.partition("/")[0])
+        owner = self._watches.tables.pods.owner_uid_of(change.key)
+        if owner:
+            self._queue_watching(watch_index.POD_OF_OWNER, owner)
 
     def _handler_for(self, kind: Kind[Any]) -> Callable[[TableChange], None]:
         return lambda change: self._queue_watching(kind.name, change.key)

@@ -1,5 +1,8 @@
 """Limits how many migrations are in flight: in all, per node, per namespace, per workload.
 
+Of one workload, one pod is evicted at a time, whatever the policy says: two migrations that start
+in the same moment would both find the workload whole.
+
 Only migrations in progress count. One that waits takes up no slot, or they would wait for each
 other for ever.
 """
@@ -8,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rescheduler.migration.migration_object import Migration
+from rescheduler.migration.state_machine.mode_selection import CannotMove, select_mode
 from rescheduler.migration.state_machine.observation import Observation
+from rescheduler.model.moves import Mode
 from rescheduler.settings import MigrationOptions
 
 
@@ -22,6 +27,8 @@ class InFlightSlot:
     workload: str = ""
     """The uid of the pod's controller; empty if it has none."""
     replicas: int = 1
+    evicts: bool = False
+    """Whether the workload has a pod less for a while."""
 
     @property
     def nodes(self) -> tuple[str, str]:
@@ -83,6 +90,7 @@ def slot_of(migration: Migration) -> InFlightSlot:
         target=migration.spec.target_node,
         workload=workload.uid if workload is not None else "",
         replicas=(workload.replicas or 1) if workload is not None else 1,
+        evicts=migration.status.mode == Mode.EVICT,
     )
 
 
@@ -95,7 +103,18 @@ def slot_to_start(o: Observation) -> InFlightSlot:
         target=o.migration.spec.target_node,
         workload=owner.uid if owner is not None else "",
         replicas=o.workload.replicas if o.workload is not None else 1,
+        evicts=will_evict(o),
     )
+
+
+def will_evict(o: Observation) -> bool:
+    """Whether a pending migration would evict its pod, and not hand it over."""
+    if o.old is None:
+        return False
+    try:
+        return select_mode(o) == Mode.EVICT
+    except CannotMove:
+        return False
 
 
 def reached_limit(
@@ -113,10 +132,21 @@ def reached_limit(
     if in_namespace >= options.max_per_namespace:
         most = options.max_per_namespace
         return f"namespace {slot.namespace} has {in_namespace} of {most} migrations"
+    return reached_workload_limit(slot, others, options)
+
+
+def reached_workload_limit(
+    slot: InFlightSlot, in_flight: Iterable[InFlightSlot], options: MigrationOptions
+) -> str:
+    """The limit of the pod's workload that forbids one more migration now, as a message."""
+    if not slot.workload:
+        return ""
+    of_workload = [other for other in in_flight if other.workload == slot.workload]
+    if slot.evicts and any(other.evicts for other in of_workload):
+        return "another pod of its workload is being evicted"
     most = options.max_per_workload.of(slot.replicas)
-    of_workload = sum(bool(slot.workload) and other.workload == slot.workload for other in others)
-    if slot.workload and of_workload >= most:
-        return f"its workload has {of_workload} of {most} migrations"
+    if len(of_workload) >= most:
+        return f"its workload has {len(of_workload)} of {most} migrations"
     return ""
 
 

@@ -7,6 +7,8 @@ rejected unless it was decided for the newest version of its object.
 
 import asyncio
 import logging
+from collections import Counter, defaultdict
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
@@ -18,21 +20,26 @@ from rescheduler.controller.migration_events import MigrationEventRecorder
 from rescheduler.controller.watch_index import WatchIndex, watch_keys_of
 from rescheduler.controller.work_queue import WorkQueue
 from rescheduler.errors import (
+    ApiError,
     Conflict,
     Forbidden,
     NotFound,
     OutcomeUnknown,
     Refused,
     ReschedulerError,
+    Unavailable,
 )
 from rescheduler.kube.api_server import ApiServer
+from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.clock import WALL_CLOCK, Clock
 from rescheduler.kube.live_store import cancel
+from rescheduler.kube.server_features import ServerFeatures, read_server_features
 from rescheduler.migration.executor import Executor
 from rescheduler.migration.leftover_cleanup import LeftoverCleanup
-from rescheduler.migration.migration_object import Migration, Phase
+from rescheduler.migration.migration_object import Migration, Phase, Step
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.migration.observer import Observer
+from rescheduler.migration.services.rights import check_service_rights
 from rescheduler.migration.state_machine.actions import (
     Action,
     Ask,
@@ -42,8 +49,14 @@ from rescheduler.migration.state_machine.actions import (
     Wait,
     Write,
 )
-from rescheduler.migration.state_machine.machine import decide, new_pod_rejected
-from rescheduler.migration.state_machine.observation import Observation
+from rescheduler.migration.state_machine.machine import decide, is_committed
+from rescheduler.migration.state_machine.observation import Observation, Refusal
+from rescheduler.migration.state_machine.refusals import (
+    handler_failed,
+    read_refused,
+    refusal_of,
+    write_refused,
+)
 from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
@@ -59,6 +72,12 @@ RESYNC_SECONDS = 15.0
 MAX_WRITES_IN_A_ROW = 20
 # Somebody else keeps changing the same objects: try again later.
 MAX_CONFLICTS_IN_A_ROW = 4
+# A Migration whose handling fails so often in a row, by an error of this program, is given up.
+MAX_UNEXPECTED_ERRORS = 5
+# After a step's time, a write that has found no answer so often in a row ends the attempt.
+MIN_FAILURES_WHEN_OVERDUE = 5
+# What the server refuses now, it will hardly accept a moment later.
+REFUSAL_BACKOFF = Backoff(first_seconds=1.0, limit_seconds=300.0)
 
 
 class MigrationController:
@@ -74,6 +93,7 @@ class MigrationController:
         clock: Clock = WALL_CLOCK,
         chance: Random | None = None,
     ) -> None:
+        self._server = server
         self._watches = watches
         self._executor = executor
         self._policy = policy
@@ -87,6 +107,10 @@ class MigrationController:
         self._must_reread: set[str] = set()
         """Migrations that may have progressed further than the watch shows. They keep their slots
         until they have been read from the server."""
+        self._refusals: defaultdict[str, list[Refusal]] = defaultdict(list)
+        """By Migration: the writes of its rollback that the server has refused."""
+        self._unexpected_errors: Counter[str] = Counter()
+        """By Migration: how often in a row its handling has failed by an error of this program."""
         self._stopping = asyncio.Event()
         self._workers: list[asyncio.Task[None]] = []
 
@@ -113,11 +137,16 @@ class MigrationController:
 
     async def run(self) -> None:
         """Reconcile Migrations until cancelled, or until the workers have ended after `stop`."""
+        await check_service_rights(self._server, self._policy.migration)
         self._handlers.subscribe()
-        watches = self._watches.start()
+        watches = [*self._watches.start(), asyncio.create_task(self._watches.memory.run())]
         sending = asyncio.create_task(self._events.run())
         try:
             await self._watches.synced()
+            await self._watches.memory.was_read()
+            features = await read_server_features(self._server)
+            log_missing_features(features)
+            self._observer.placing_blocker = features.placing_blocker or ""
             self._workers = [
                 asyncio.create_task(self._work(), name=f"migration worker {number}")
                 for number in range(self._policy.migration.workers)
@@ -157,29 +186,58 @@ class MigrationController:
         try:
             await self._reconcile_item(item)
         except ReschedulerError as error:
-            seconds = self._queue.retry(item)
+            is_refused = isinstance(error, (Refused, Forbidden))
+            seconds = self._queue.retry(item, REFUSAL_BACKOFF if is_refused else None)
             extra |= {"error": str(error), "retry_seconds": round(seconds, 2)}
             # Conflicts are normal where two controllers run.
             level = logging.INFO if isinstance(error, Conflict) else logging.WARNING
             logger.log(level, "Failed to reconcile an object", extra=extra)
         except Exception:
             logger.exception("Failed to reconcile an object", extra=extra)
-            self._queue.retry(item)
+            # A Migration is given up after some tries, a leftover is not.
+            self._queue.retry(item, None if item.kind == "Migration" else REFUSAL_BACKOFF)
         else:
             self._queue.done(item)
 
     async def _reconcile_item(self, item: WorkItem) -> None:
         if item.kind == "Pod":
-            await self._leftovers.check_pod(item.key)
+            seconds = await self._leftovers.check_pod(item.key, self._policy.migration)
+            if seconds is not None:
+                self._queue.add_after(item, seconds)
         elif item.kind == "PodDisruptionBudget":
             await self._leftovers.check_budget(item.key)
         else:
             try:
-                await self._reconcile(item.key)
+                await self._reconcile_or_give_up(item.key)
             finally:
                 if item.key not in self._must_reread:
                     migration = self._watches.migrations.get(item.key)
                     self._queue_migrations(self._limiter.update(item.key, migration))
+
+    async def _reconcile_or_give_up(self, key: str) -> None:
+        """Reconcile a Migration; end it if this has failed too often by an error of the program."""
+        try:
+            await self._reconcile(key)
+        except ReschedulerError:
+            raise
+        except Exception as error:
+            self._unexpected_errors[key] += 1
+            if self._unexpected_errors[key] >= MAX_UNEXPECTED_ERRORS:
+                # If the server does not accept it now, the next failure asks again.
+                with suppress(ReschedulerError):
+                    await self._give_up(key, error)
+            raise
+        del self._unexpected_errors[key]
+
+    async def _give_up(self, key: str, error: Exception) -> None:
+        migration = await self._observer.migration(key, fresh=True)
+        if migration is None or migration.is_finished:
+            return
+        o = self._observer.nothing(migration, self._policy)
+        text = f"{type(error).__name__}: {error}"
+        await self._write(handler_failed(o, text), o)
+        # The rollback gets as many tries.
+        del self._unexpected_errors[key]
 
     def _queue_migrations(self, keys: list[str]) -> None:
         for key in keys:
@@ -213,12 +271,21 @@ class MigrationController:
 
     async def _reconcile_once(self, migration: Migration, *, fresh: bool) -> bool:
         """Observe, decide, act; whether to decide again at once."""
-        o = await self._observe(migration, fresh=fresh)
-        action, o = await self._decide(o)
+        if migration.is_finished:
+            # Before it may be deleted: what is not recorded by then is forgotten.
+            await self._watches.memory.record(migration, self._observer.now())
+        try:
+            o = await self._observe(migration, fresh=fresh)
+            action, o = await self._decide(o)
+        except (Refused, Forbidden) as error:
+            o = self._observer.nothing(migration, self._policy)
+            await self._write(read_refused(o, str(error)), o)
+            return True
         if isinstance(action, Wait):
             await self._wait(action, o)
             return False
-        await self._carry_out(action, o)
+        if not await self._carry_out(action, o):
+            return True
         if action.name in AWAITED_ACTIONS:
             self._queue.add_after(WorkItem("Migration", migration.key), RECHECK_SECONDS)
         return action.name not in AWAITED_ACTIONS and not isinstance(action, DeleteMigration)
@@ -226,6 +293,9 @@ class MigrationController:
     async def _observe(self, migration: Migration, *, fresh: bool) -> Observation:
         o = await self._observer.observe(migration, self._policy, fresh=fresh)
         self._watch_index.set(migration.key, watch_keys_of(o))
+        if migration.status.step == Step.UNDOING:
+            return replace(o, refusals=tuple(self._refusals[migration.key]))
+        self._refusals.pop(migration.key, None)
         if migration.status.phase == Phase.PENDING and o.old is not None:
             return replace(o, reached_limit=self._limiter.reserve(o))
         return o
@@ -238,14 +308,40 @@ class MigrationController:
             action = decide(o)
         return action, o
 
-    async def _carry_out(self, action: Write, o: Observation) -> None:
+    async def _carry_out(self, action: Write, o: Observation) -> bool:
+        """Carry out an action; False if the server refuses it for good, which ends the attempt."""
         try:
-            await self._executor.carry_out(action, o)
-        except (Refused, Forbidden) as error:
-            if not isinstance(action, CreatePod):
+            await self._write(action, o)
+        except (Refused, Forbidden, Unavailable, OutcomeUnknown) as error:
+            refusal = refusal_of(action, error.answer)
+            if refusal is None or not self._is_final(error, o):
                 raise
-            action = new_pod_rejected(o, error.answer)
-            await self._executor.carry_out(action, o)
+            await self._end_attempt(o, refusal)
+            return False
+        return True
+
+    def _is_final(self, error: ApiError, o: Observation) -> bool:
+        """Whether a write will not succeed in this attempt.
+
+        One that finds no answer, for example because a webhook is down, is retried for as long as
+        the step may take, and at least a few times.
+        """
+        failures = self._queue.failures(WorkItem("Migration", o.migration.key))
+        is_overdue = o.now > o.step_deadline and failures >= MIN_FAILURES_WHEN_OVERDUE
+        return is_overdue or isinstance(error, (Refused, Forbidden))
+
+    async def _end_attempt(self, o: Observation, refusal: Refusal) -> None:
+        """Start the rollback; a rollback that has started goes on without the refused write."""
+        key, committed = o.migration.key, is_committed(o)
+        if o.migration.status.step == Step.UNDOING and not committed:
+            self._refusals[key].append(refusal)
+            extra = {"migration": key, "error": refusal.text}
+            logger.warning("Skipped a refused write of a rollback", extra=extra)
+        else:
+            await self._write(write_refused(o, refusal, is_committed=committed), o)
+
+    async def _write(self, action: Write, o: Observation) -> None:
+        await self._executor.carry_out(action, o)
         self._report(action, o)
 
     def _report(self, action: Write, o: Observation) -> None:
@@ -257,6 +353,8 @@ class MigrationController:
             "pod": migration.pod_key,
             "target": migration.spec.target_node,
         }
+        if isinstance(action, CreatePod) and action.message:
+            self._events.record_for(migration, "NewPodCreated", action.message)
         if not isinstance(action, UpdateStatus):
             logger.debug("Carried out an action of a migration", extra=extra)
             return
@@ -280,4 +378,13 @@ class MigrationController:
     def _forget(self, key: str) -> None:
         """Drop a deleted Migration; what it has changed is cleaned up as leftovers."""
         self._watch_index.remove(key)
+        self._refusals.pop(key, None)
+        self._unexpected_errors.pop(key, None)
         self._queue.drop(WorkItem("Migration", key))
+
+
+def log_missing_features(features: ServerFeatures) -> None:
+    """Warn if moves work differently because the API server is too old."""
+    if features.placing_blocker is not None:
+        extra = {"why": features.placing_blocker}
+        logger.warning("Evicting pods instead of handing them over", extra=extra)

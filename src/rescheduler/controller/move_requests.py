@@ -1,7 +1,7 @@
 """Turns planned moves into Migrations."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rescheduler.errors import ReschedulerError
@@ -10,9 +10,11 @@ from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.migration_request import create_migration, migration_body
 from rescheduler.model.moves import Mode
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.context import LaterMove, MoveInFlight
 from rescheduler.planning.plan import Move, Plan
 from rescheduler.planning.strategies import is_requested
 from rescheduler.planning.strategies.strategy import Strategy
+from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
 
@@ -37,29 +39,44 @@ def migration_for_move(
 
 
 def select_moves(
-    plan: Plan, migrations: list[Migration], strategies: Mapping[str, type[Strategy]]
+    plan: Plan,
+    in_flight: Sequence[MoveInFlight],
+    policy: Policy,
+    strategies: Mapping[str, type[Strategy]],
 ) -> tuple[list[Move], dict[str, str]]:
     """The moves to request now, and by pod why the others are skipped.
 
-    While earlier planned moves are in progress, only those that a person asked for are added.
+    A plan made for what a person asked for may have more moves than earlier ones leave to others.
     """
-    unfinished = [migration for migration in migrations if not migration.is_finished]
-    moving_pods = {migration.pod_key for migration in unfinished}
-    has_planned_moves = any(migration.spec.strategy for migration in unfinished)
+    counted = sum(move.counts_as_planned for move in in_flight)
+    most = policy.max_reschedule_pods
     selected, skipped = [], {}
     for move in first_wave(plan.moves):
-        if move.pod in moving_pods:
-            skipped[move.pod] = "the pod is already being moved"
-        elif has_planned_moves and not is_requested(move.strategy, strategies):
-            skipped[move.pod] = "earlier moves are not finished"
+        if counted >= most and not is_requested(move.strategy, strategies):
+            skipped[move.pod] = f"maxReschedulePods ({most}) moves are not finished"
         else:
             selected.append(move)
+            counted += 1
     return selected, skipped
 
 
 def first_wave(moves: tuple[Move, ...]) -> list[Move]:
     """The moves that may run now; later waves are planned anew when these are finished."""
     return [move for move in moves if move.wave == moves[0].wave]
+
+
+def first_moves(moves: Sequence[Move]) -> list[Move]:
+    """The first move of each pod: one that is parked moves on when it has another name."""
+    first: dict[str, Move] = {}
+    for move in moves:
+        first.setdefault(move.pod, move)
+    return list(first.values())
+
+
+def later_moves(plan: Plan) -> tuple[LaterMove, ...]:
+    """The moves of later waves, for the planner to go on with."""
+    first = {move.pod for move in first_wave(plan.moves)}
+    return tuple(LaterMove(move.pod, move.target) for move in plan.moves if move.pod not in first)
 
 
 class MoveRequester:

@@ -3,101 +3,218 @@
 import secrets
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from rescheduler.controller.move_requests import migration_for_move
-from rescheduler.errors import NotFound, SettingsError
+from rescheduler.controller.move_requests import first_moves, migration_for_move
+from rescheduler.controller.past_moves import (
+    unreplaced_pods,
+    workloads_ignoring_nominations,
+)
+from rescheduler.errors import ApiError, NotFound, SettingsError
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.live_store import LiveStore
-from rescheduler.migration.migration_object import Migration, Phase
-from rescheduler.model.kinds import NODE
+from rescheduler.kube.server_features import read_server_features
+from rescheduler.migration.migration_object import MIGRATION, OLD_POD_ENDED, Migration, Phase
+from rescheduler.model.kinds import NODE, POD
 from rescheduler.model.objects import Node
+from rescheduler.model.pod_templates import PodTemplate
+from rescheduler.model.rules.immovable_pods import is_daemon_pod, is_static_pod
 from rescheduler.model.rules.node_availability import is_under_maintenance
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.planning.context import PlanningContext
 from rescheduler.planning.plan import BlockedPod, Move, Plan
 from rescheduler.planning.planner import make_plan
 from rescheduler.planning.strategies import requested_strategies
 from rescheduler.settings import NodeLabel, Policy, SecondsOrZero
 
 MAX_ATTEMPTS = 3
+NOT_MOVED = "was not moved: "
+DELETED = f"{NOT_MOVED}its Migration was deleted before it finished"
+PAUSED = "its Migration {} is paused. To move it, resume or delete that"
+GOES_NOWHERE = "its Migration {} goes to this very node. To move it, delete that"
 CORDON = {"spec": {"unschedulable": True}}
 
-CreateAndFollow = Callable[[list[dict[str, Any]]], Awaitable[list[Migration] | None]]
-"""Creates Migrations with these bodies. Returns them as they ended, or None without waiting."""
+Ending = Migration | ApiError | None
+"""What became of a Migration: how it ended, or how it is now if it is not followed. An error: the
+server refused to create it. None: it was deleted before it finished."""
+
+CreateAndFollow = Callable[[list[dict[str, Any]], Sequence[Migration]], Awaitable[Sequence[Ending]]]
+"""Creates Migrations with these bodies, and follows them and those that are there already.
+
+Returns what became of each, in this order."""
+
+AwaitStopping = Callable[[], Awaitable[dict[str, str]]]
+"""Waits for the pods on the node that are being deleted, as long as their grace periods say.
+
+Returns those that are still there then, with what is known about them, as the rest of a sentence
+about the pod."""
 
 
 @dataclass(frozen=True)
 class RemainingPods:
-    """The pods that did not leave the node, each with the reason."""
+    """The pods that did not leave the node, or left it and run nowhere else."""
 
     blocked: dict[str, str]
+    """Why each of them was left alone."""
     failed: dict[str, str] = field(default_factory=dict)
+    """How the move of each ended, as the rest of a sentence about the pod."""
+    stopping: tuple[str, ...] = ()
+    """Those that are being deleted and were not awaited."""
+    moving: tuple[str, ...] = ()
+    """Those with a Migration that was not followed."""
+    node_is_gone: bool = False
+    """Whether the node was deleted during the drain."""
+
+
+class MoveOutcomes:
+    """How the moves of a drain ended."""
+
+    def __init__(self) -> None:
+        self.failed: dict[str, str] = {}
+        """The pods that are not tried again, and why, as the rest of a sentence about the pod."""
+        self._attempts: Counter[str] = Counter()
+
+    def add(self, pods: Sequence[str], endings: Sequence[Ending]) -> None:
+        """Take note of what became of the Migrations of one round, by their pods."""
+        self._attempts.update(set(pods))
+        # A pod with several Migrations is moved by one of them, and the others are cancelled.
+        moved = {pod for pod, ending in zip(pods, endings, strict=True) if has_left(ending)}
+        for pod, ending in zip(pods, endings, strict=True):
+            if pod in moved:
+                continue
+            if ending is None:
+                self.failed[pod] = DELETED
+            elif isinstance(ending, ApiError):
+                self.failed[pod] = f"{NOT_MOVED}{ending.answer}"
+            elif ending.is_finished and not may_retry(ending, self._attempts[pod]):
+                self.failed[pod] = failure_of(ending)
 
 
 class NodeDrain:
-    """Empties one node. The caller's function creates the Migrations, and may follow them."""
+    """Empties one node.
+
+    `plan`, then `cordon`, then `run`: if anything cannot be read, the node stays as it was.
+    """
 
     def __init__(
         self,
         server: ApiServer,
         node: str,
         policy: Policy,
-        create_and_follow: CreateAndFollow,
+        await_stopping: AwaitStopping | None = None,
     ) -> None:
+        """Without `await_stopping`, pods that are being deleted are not awaited."""
         self._server = server
         self._node = node
-        self._create_and_follow = create_and_follow
+        self._await_stopping = await_stopping
         self._policy = drain_policy(policy)
         self._id = secrets.token_hex(4)
 
-    async def cordon(self) -> None:
-        """Keep new pods off the node, as `kubectl drain` does."""
-        try:
-            await self._server.patch(object_path(NODE, self._node), CORDON)
-        except NotFound as error:
-            raise SettingsError(f"node {self._node}: there is no such node") from error
+    async def plan(self) -> Plan:
+        """What would be moved now. Nothing is written."""
+        return self._plan(await self._snapshot(), await self._context(await self._migrations()))
 
-    async def run(self) -> RemainingPods:
+    async def cordon(self) -> bool:
+        """Keep new pods off the node, as `kubectl drain` does. False if it was cordoned already."""
+        path = object_path(NODE, self._node)
+        try:
+            node = await self._server.get(path, Node)
+            await self._server.patch(path, CORDON)
+        except NotFound as error:
+            raise no_such_node(self._node) from error
+        return not node.spec.unschedulable
+
+    async def run(self, create_and_follow: CreateAndFollow) -> RemainingPods:
         """Move all pods that can move; the pods that remain.
 
-        If the Migrations are not followed, pods that have got one do not count as remaining.
+        A pod that has an unfinished Migration gets no second one: that one is followed.
         """
-        failed: dict[str, str] = {}
-        attempts: Counter[str] = Counter()
-        rounds = 0
-        while True:
+        outcomes = MoveOutcomes()
+        overdue: dict[str, str] = {}
+        moving: tuple[str, ...] = ()
+        for number in count(1):
             snapshot = await self._snapshot()
-            plan = self._plan(snapshot)
-            moves = [move for move in plan.moves if move.pod not in failed]
-            if not moves:
-                return RemainingPods(blocked_reasons(plan.blocked, failed), failed)
-            rounds += 1
-            salt = f"{self._id}-{rounds}"
-            bodies = [self._migration_body(move, snapshot, salt) for move in moves]
-            ended = await self._create_and_follow(bodies)
-            if ended is None:
-                return RemainingPods(blocked_reasons(plan.blocked, failed))
-            attempts.update(migration.pod_key for migration in ended)
-            failed |= {
-                migration.pod_key: migration.status.message
-                for migration in ended
-                if not has_left(migration) and not may_retry(migration, attempts[migration.pod_key])
-            }
+            if is_gone(snapshot, self._node):
+                return RemainingPods({}, outcomes.failed, node_is_gone=True)
+            migrations = await self._migrations()
+            plan = self._plan(snapshot, await self._context(migrations))
+            existing = unfinished_on(snapshot, self._node, migrations)
+            # A paused one may stay so for ever: it is not followed.
+            followed = [found for found in existing if not found.spec.paused]
+            held = {found.pod_key: PAUSED.format(found.key) for found in existing}
+            held = {pod: why for pod, why in held.items() if pod not in pods_of(followed)}
+            stopping = self._stopping(snapshot)
+            # What was overdue before may be gone by now.
+            overdue = {pod: why for pod, why in overdue.items() if pod in stopping}
+            left_out = {*outcomes.failed, *pods_of(existing)}
+            moves = [move for move in plan.moves if move.pod not in left_out]
+            if moves or followed:
+                salt = f"{self._id}-{number}"
+                bodies = [self._migration_body(move, snapshot, salt) for move in moves]
+                endings = await create_and_follow(bodies, followed)
+                pods = [*(move.pod for move in moves), *pods_of(followed)]
+                outcomes.add(pods, endings)
+                if not_followed := unfinished(endings):
+                    staying = [found for found in not_followed if self._goes_nowhere(found)]
+                    held |= {found.pod_key: GOES_NOWHERE.format(found.key) for found in staying}
+                    moving = tuple(pod for pod in pods_of(not_followed) if pod not in held)
+                    break
+            elif self._await_stopping is None or stopping <= overdue.keys():
+                break
+            else:
+                # Planned again afterwards: others may have waited for these pods to be gone.
+                overdue = await self._await_stopping()
+        failed = overdue | outcomes.failed
+        explained = {*failed, *stopping, *moving}
+        blocked = blocked_reasons(plan.blocked, explained)
+        blocked |= {pod: why for pod, why in held.items() if pod not in explained}
+        not_awaited = tuple(sorted(stopping - failed.keys()))
+        return RemainingPods(blocked, failed, not_awaited, moving)
+
+    def _goes_nowhere(self, migration: Migration) -> bool:
+        """Whether a Migration has this node as its target; a controller cancels it."""
+        return migration.spec.target_node == self._node
+
+    def _stopping(self, snapshot: Snapshot) -> set[str]:
+        """The pods that are being deleted on the node and would leave it empty."""
+        pods = snapshot.pods
+        on_node = pods.placed & (pods.node == snapshot.nodes.index[self._node])
+        return {
+            pods.keys[row]
+            for row in np.flatnonzero(on_node & pods.deleting).tolist()
+            if not stays_with_node(snapshot.template_of(row))
+        }
 
     async def _snapshot(self) -> Snapshot:
         store = LiveStore(self._server, ClusterTables())
         await store.list_once()
         return store.snapshot()
 
-    def _plan(self, snapshot: Snapshot) -> Plan:
+    async def _migrations(self) -> list[Migration]:
+        migrations: list[Migration] = []
+        async for page in self._server.list_pages(MIGRATION):
+            migrations += page.readable()
+        return migrations
+
+    async def _context(self, migrations: list[Migration]) -> PlanningContext:
+        """What decides whether pods can be handed over, besides the cluster."""
+        features = await read_server_features(self._server)
+        return PlanningContext(
+            placing_blocker=features.placing_blocker or "",
+            ignoring_nominations=workloads_ignoring_nominations(migrations),
+            unreplaced_from=unreplaced_pods(migrations),
+        )
+
+    def _plan(self, snapshot: Snapshot, context: PlanningContext) -> Plan:
         """The moves that empty the node, planned as if it were labelled for maintenance."""
-        row = snapshot.nodes.index[self._node]
+        row = row_of_node(snapshot, self._node)
         nodes = list(snapshot.nodes.objects)
         nodes[row] = with_label(nodes[row], self._policy.maintenance_label)
         # Other nodes may be under maintenance too: their pods must not use up the limit.
@@ -106,12 +223,15 @@ class NodeDrain:
         pods = int(np.isin(snapshot.pods.node, emptied).sum())
         policy = msgspec.structs.replace(self._policy, max_reschedule_pods=pods)
         changed = replace(snapshot.nodes, objects=tuple(nodes))
-        plan = make_plan(replace(snapshot, nodes=changed), policy)
+        plan = make_plan(replace(snapshot, nodes=changed), policy, context)
         here = {snapshot.pods.keys[pod] for pod in np.flatnonzero(snapshot.pods.node == row)}
         return msgspec.structs.replace(
             plan,
-            moves=tuple(move for move in plan.moves if move.pod in here),
-            blocked=tuple(blocked for blocked in plan.blocked if blocked.pod in here),
+            moves=tuple(move for move in first_moves(plan.moves) if move.pod in here),
+            blocked=(
+                *(blocked for blocked in plan.blocked if blocked.pod in here),
+                *unreadable_pods(snapshot, self._node),
+            ),
         )
 
     def _migration_body(self, move: Move, snapshot: Snapshot, salt: str) -> dict[str, Any]:
@@ -126,16 +246,68 @@ class NodeDrain:
         )
 
 
-def blocked_reasons(blocked: tuple[BlockedPod, ...], failed: dict[str, str]) -> dict[str, str]:
-    """Why pods are blocked, except those whose migration has failed."""
-    return {found.pod: found.detail for found in blocked if found.pod not in failed}
+def row_of_node(snapshot: Snapshot, name: str) -> int:
+    """The row of the node to drain."""
+    if is_gone(snapshot, name):
+        raise no_such_node(name)
+    for obj in snapshot.unreadable:
+        if (obj.kind, obj.key) == (NODE.name, name):
+            raise SettingsError(f"node {name}: cannot be decoded: {obj.problem}")
+    return snapshot.nodes.index[name]
+
+
+def is_gone(snapshot: Snapshot, node: str) -> bool:
+    """Whether the cluster has no such node, not even one that cannot be decoded."""
+    unreadable = {obj.key for obj in snapshot.unreadable if obj.kind == NODE.name}
+    return node not in snapshot.nodes.index and node not in unreadable
+
+
+def unreadable_pods(snapshot: Snapshot, node: str) -> list[BlockedPod]:
+    """The pods on a node that cannot be moved because they cannot be decoded."""
+    return [
+        BlockedPod(obj.key, "UnreadableObject", f"it cannot be decoded: {obj.problem}")
+        for obj in snapshot.unreadable
+        if obj.kind == POD.name and obj.node == node
+    ]
+
+
+def unfinished_on(
+    snapshot: Snapshot, node: str, migrations: Sequence[Migration]
+) -> list[Migration]:
+    """The unfinished Migrations of pods that are on the node."""
+    pods, found = snapshot.pods, []
+    for migration in migrations:
+        row = pods.find(migration.pod_key)
+        if migration.is_finished or row is None:
+            continue
+        # A Migration of an earlier pod of that name ends without moving this one.
+        is_same = migration.spec.pod.uid in ("", pods.uids[row])
+        if is_same and pods.node[row] == snapshot.nodes.index.get(node):
+            found.append(migration)
+    return found
+
+
+def blocked_reasons(blocked: tuple[BlockedPod, ...], but: Set[str]) -> dict[str, str]:
+    """Why pods are blocked, except those about which something else is said."""
+    return {found.pod: found.detail for found in blocked if found.pod not in but}
+
+
+def no_such_node(node: str) -> SettingsError:
+    """The error for a node that a person named and that does not exist."""
+    return SettingsError(f"node {node}: there is no such node")
+
+
+def stays_with_node(pod: PodTemplate) -> bool:
+    """Whether nobody expects the pod to leave the node: a DaemonSet's, or a static pod."""
+    kind = pod.owner_kind
+    return is_daemon_pod(kind) or is_static_pod(kind, pod.annotations.mirror)
 
 
 def drain_policy(policy: Policy) -> Policy:
     """The policy without the limits of rounds: a person wants the node empty."""
     return msgspec.structs.replace(
         policy,
-        enabled_strategies=requested_strategies(),
+        enabled_strategies=tuple(requested_strategies()),
         max_moves_per_node=None,
         max_moves_per_namespace=None,
         max_moves_per_workload=None,
@@ -153,12 +325,33 @@ def with_label(node: Node, label: NodeLabel) -> Node:
     )
 
 
+def unfinished(endings: Sequence[Ending]) -> list[Migration]:
+    """The Migrations that were not followed to their end."""
+    return [
+        ending for ending in endings if isinstance(ending, Migration) and not ending.is_finished
+    ]
+
+
+def pods_of(migrations: Sequence[Migration]) -> list[str]:
+    """The keys of the pods that these Migrations move."""
+    return [migration.pod_key for migration in migrations]
+
+
 def may_retry(migration: Migration, attempts: int) -> bool:
     """Whether it was only cancelled, because of another change to the workload."""
     return migration.status.phase == Phase.CANCELLED and attempts < MAX_ATTEMPTS
 
 
-def has_left(migration: Migration) -> bool:
-    """Whether the pod was moved to another node."""
+def failure_of(migration: Migration) -> str:
+    """What became of a pod that was not moved, as the rest of a sentence about it."""
     status = migration.status
+    was_evicted = status.evicted_at is not None or migration.condition(OLD_POD_ENDED) is not None
+    return f"was evicted, but {status.message}" if was_evicted else f"{NOT_MOVED}{status.message}"
+
+
+def has_left(ending: Ending) -> bool:
+    """Whether the pod was moved to another node."""
+    if not isinstance(ending, Migration):
+        return False
+    status = ending.status
     return status.phase == Phase.COMPLETED and status.new_node != status.source_node

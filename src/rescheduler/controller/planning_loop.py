@@ -9,22 +9,35 @@ import logging
 from collections.abc import Callable, Mapping
 
 from rescheduler.controller.cordons import cordon_patch
-from rescheduler.controller.move_requests import MoveRequester, select_moves
+from rescheduler.controller.move_requests import MoveRequester, later_moves, select_moves
 from rescheduler.controller.overload_trigger import OverloadTrigger
-from rescheduler.controller.past_moves import moves_in_flight, past_moves
+from rescheduler.controller.past_moves import (
+    moves_in_flight,
+    past_moves,
+    unreplaced_pods,
+    workloads_ignoring_nominations,
+)
 from rescheduler.controller.round_cache import Round, RoundCache, is_idle
-from rescheduler.controller.stale_migrations import delete_stale_migrations
-from rescheduler.errors import Conflict, NotFound, OutcomeUnknown, ReschedulerError
+from rescheduler.controller.stale_migrations import StaleMigrations
+from rescheduler.errors import (
+    Conflict,
+    Forbidden,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    ReschedulerError,
+)
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.clock import WALL_CLOCK, Clock
 from rescheduler.kube.live_store import MAX_STORE_AGE_SECONDS, LiveStore
+from rescheduler.migration.executor import Executor
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.model.kinds import NODE
 from rescheduler.model.rules.node_availability import is_under_maintenance
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.tables.table import TableChange
-from rescheduler.planning.context import PlanningContext
+from rescheduler.planning.context import LaterMove, PlanningContext
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import SEARCHING, make_plan
 from rescheduler.planning.strategies import cordons_nodes
@@ -53,6 +66,8 @@ class PlanningLoop:
         clock: Clock = WALL_CLOCK,
     ) -> None:
         self.policy = policy
+        self.placing_blocker = ""
+        """Why this API server cannot place a pod on a chosen node; empty if it can."""
         self._server = server
         self._store = store
         self._watches = watches
@@ -60,8 +75,11 @@ class PlanningLoop:
         self._dry_run = dry_run
         self._clock = clock
         self._requester = MoveRequester(server)
+        self._stale_migrations = StaleMigrations(server, Executor(server, watches), clock)
         self._overloaded_rounds: dict[str, int] = {}
         """In how many rounds in a row each node was overloaded."""
+        self._later_moves: tuple[LaterMove, ...] = ()
+        """What the last plan with moves wanted after its first wave."""
         self._subscribers: list[Callable[[Round], None]] = []
         self._round_cache = RoundCache(watches)
         self._triggered = asyncio.Event()
@@ -97,9 +115,7 @@ class PlanningLoop:
             return self._publish(cached, why="nothing has changed since the last round")
         if not self._dry_run:
             await self._cordon_nodes(policy)
-            await delete_stale_migrations(
-                self._server, self._watches.all_migrations(), self._clock.now()
-            )
+            await self._stale_migrations.withdraw(self._watches.all_migrations(), policy)
         inputs = self._round_cache.current_inputs()
         snapshot = self._store.snapshot()
         migrations = self._watches.all_migrations()
@@ -109,7 +125,7 @@ class PlanningLoop:
         self._overloaded_rounds = {
             node: self._overloaded_rounds.get(node, 0) + 1 for node in plan.overloaded
         }
-        moves, skipped = select_moves(plan, migrations, self._strategies)
+        moves, skipped = select_moves(plan, context.in_flight, policy, self._strategies)
         if not self._dry_run:
             may_evict = policy.migration.deployment_coordination
             moves = [
@@ -117,6 +133,8 @@ class PlanningLoop:
                 for move in moves
                 if await self._requester.request(move, snapshot, migrations, may_evict=may_evict)
             ]
+        if plan.moves:
+            self._later_moves = later_moves(plan)
         finished = Round(plan, tuple(moves), skipped)
         if plan.search_complete and is_idle(plan, migrations):
             valid_until = same_until(snapshot, policy, context)
@@ -136,11 +154,17 @@ class PlanningLoop:
     def _planning_context(self, migrations: list[Migration]) -> PlanningContext:
         """What the planner knows besides the snapshot and the policy."""
         rounds_overloaded = {node: rounds + 1 for node, rounds in self._overloaded_rounds.items()}
+        now, memory = self._clock.now(), self._watches.memory
+        believed = memory.with_findings(now)
         return PlanningContext(
-            now=self._clock.now().timestamp(),
-            history=past_moves(migrations),
+            now=now.timestamp(),
+            history=past_moves(memory.records(migrations)),
             in_flight=moves_in_flight(migrations),
             rounds_overloaded=rounds_overloaded,
+            placing_blocker=self.placing_blocker,
+            ignoring_nominations=workloads_ignoring_nominations(migrations, believed),
+            unreplaced_from=unreplaced_pods(migrations, believed),
+            later_moves=self._later_moves,
         )
 
     def _plan(self, snapshot: Snapshot, policy: Policy, context: PlanningContext) -> Plan:
@@ -196,6 +220,11 @@ class PlanningLoop:
             except (Conflict, OutcomeUnknown, NotFound):
                 # It was changed or deleted meanwhile; the watch will show how.
                 self.trigger_round()
+                continue
+            except (Refused, Forbidden) as error:
+                # The pods of the node can be moved all the same.
+                extra = {"node": name, "error": str(error)}
+                logger.warning("Failed to cordon or uncordon a node", extra=extra)
                 continue
             is_labelled = is_under_maintenance(node, label)
             message = "Cordoned a node" if is_labelled else "Uncordoned a node"

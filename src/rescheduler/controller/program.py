@@ -12,6 +12,7 @@ from rescheduler.controller.planning_loop import PlanningLoop
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.clock import WALL_CLOCK, Clock
 from rescheduler.kube.live_store import LiveStore, cancel
+from rescheduler.kube.server_features import read_server_features
 from rescheduler.migration.executor import Executor
 from rescheduler.migration.migration_watches import CrdMissing, MigrationWatches
 from rescheduler.model.tables.cluster_tables import ClusterTables
@@ -47,6 +48,7 @@ class Program:
         chance: Random | None = None,
     ) -> None:
         tables = ClusterTables()
+        self._server = server
         self._dry_run = dry_run
         self.store = LiveStore(server, tables, clock=clock.seconds, chance=chance)
         self.watches = MigrationWatches(
@@ -129,15 +131,22 @@ class Program:
     async def _plan(self) -> None:
         await self.store.synced()
         await self.watches.synced()
+        await self.watches.memory.was_read()
+        await self._run_planning_loop()
+
+    async def _run_planning_loop(self) -> None:
+        features = await read_server_features(self._server)
+        self.planning_loop.placing_blocker = features.placing_blocker or ""
         await self.planning_loop.run()
 
     async def _plan_without_migrating(self) -> None:
         """Run only the planning loop; the CustomResourceDefinition may be missing."""
-        watch_tasks = self.watches.start()
+        watch_tasks = [*self.watches.start(), asyncio.create_task(self.watches.memory.run())]
         try:
             with suppress(CrdMissing):
                 await self.watches.synced()
             await self.store.synced()
-            await self.planning_loop.run()
+            await self.watches.memory.was_read()
+            await self._run_planning_loop()
         finally:
             await cancel(watch_tasks)

@@ -32,6 +32,8 @@ class PlanInputs(NamedTuple):
     table_changes: int
     """How often the tables of the cluster have changed."""
     migrations: list[Migration]
+    record_changes: int
+    """How often the records of earlier moves have changed."""
 
 
 class CachedRound(NamedTuple):
@@ -52,7 +54,8 @@ class RoundCache:
 
     def current_inputs(self) -> PlanInputs:
         """To be taken before the snapshot: a later change is then not missed."""
-        return PlanInputs(self._watches.tables.changes, self._watches.all_migrations())
+        watches = self._watches
+        return PlanInputs(watches.tables.changes, watches.all_migrations(), watches.memory.changes)
 
     def store(self, round: Round, policy: Policy, inputs: PlanInputs, valid_until: float) -> None:
         """Cache a round whose plan stays the same until then, if the inputs do."""
@@ -67,9 +70,12 @@ class RoundCache:
 
 
 def is_idle(plan: Plan, migrations: list[Migration]) -> bool:
-    """Whether nothing is to be moved, no move is blocked, and no migration is unfinished.
+    """Whether nothing is to be moved, no move is blocked, and no migration goes on or may start.
 
     A round with overloaded nodes is not idle: the rounds in which a node is overloaded count.
     """
     has_findings = plan.moves or plan.blocked or plan.overloaded
-    return not has_findings and all(migration.is_finished for migration in migrations)
+    return not has_findings and all(
+        migration.is_finished or (migration.is_pending and migration.spec.paused)
+        for migration in migrations
+    )

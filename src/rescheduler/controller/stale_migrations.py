@@ -1,39 +1,83 @@
-"""Deletes planned Migrations that did not start in time: they are planned anew."""
+"""Withdraws planned Migrations that have been pending for too long: they are planned anew.
+
+How long is counted in this process, from the first round that saw a Migration pending: the clocks
+of other machines may differ from ours. A restart counts anew, and so does every attempt.
+"""
 
 import logging
 from collections.abc import Iterable
-from datetime import datetime, timedelta
 
-from rescheduler.errors import Conflict, NotFound, OutcomeUnknown
+from rescheduler.errors import Conflict, Forbidden, NotFound, OutcomeUnknown, Refused
 from rescheduler.kube.api_server import ApiServer, object_path
-from rescheduler.migration.migration_object import MIGRATION, Migration, Phase
+from rescheduler.kube.clock import Clock
+from rescheduler.migration.executor import Executor
+from rescheduler.migration.migration_object import MIGRATION, Migration
+from rescheduler.migration.state_machine.observation import Observation
+from rescheduler.migration.state_machine.status_transitions import failed
+from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
 
 # The cluster has changed since: a move that has not started by then is planned anew.
-MAX_PENDING_TIME = timedelta(minutes=5)
+MAX_PENDING_SECONDS = 300.0
 
 
-def is_stale(migration: Migration, now: datetime) -> bool:
-    """Whether a planned move has waited so long that it may no longer be a good one."""
-    created = migration.metadata.creation_timestamp
-    never_started = migration.status.phase == Phase.PENDING and not migration.status.attempts
-    is_planned = bool(migration.spec.strategy) and not migration.spec.paused
-    return is_planned and never_started and created is not None and now - created > MAX_PENDING_TIME
+class StaleMigrations:
+    """Finds planned Migrations that do not start, and withdraws them.
+
+    A person has reasons for a Migration that they created or paused: it waits.
+    """
+
+    def __init__(self, server: ApiServer, executor: Executor, clock: Clock) -> None:
+        self._server = server
+        self._executor = executor
+        self._clock = clock
+        self._pending_since: dict[tuple[str, int], float] = {}
+        """By the uid of a Migration and its attempts so far."""
+
+    async def withdraw(self, migrations: Iterable[Migration], policy: Policy) -> None:
+        """Withdraw those that have been pending for too long."""
+        now = self._clock.seconds()
+        pending = [migration for migration in migrations if may_be_withdrawn(migration)]
+        self._pending_since = {
+            identity(migration): self._pending_since.get(identity(migration), now)
+            for migration in pending
+        }
+        for migration in pending:
+            if now - self._pending_since[identity(migration)] <= MAX_PENDING_SECONDS:
+                continue
+            try:
+                await self._withdraw(migration, policy)
+            except (Conflict, OutcomeUnknown, NotFound):
+                # It has changed, perhaps started: the next round sees how.
+                continue
+            except (Refused, Forbidden) as error:
+                extra = {"migration": migration.key, "error": str(error)}
+                logger.warning("Failed to withdraw a migration", extra=extra)
+
+    async def _withdraw(self, migration: Migration, policy: Policy) -> None:
+        """Delete a Migration that was never tried; let one fail that has failed before.
+
+        The planner remembers a failure, and leaves the workload alone for a while.
+        """
+        metadata, why = migration.metadata, migration.status.message
+        if migration.status.failures:
+            o = Observation(self._clock.now(), migration, policy.migration)
+            minutes = MAX_PENDING_SECONDS / 60
+            message = f"given up, because it did not start again within {minutes:g} min: {why}"
+            await self._executor.carry_out(failed(o, message), o)
+        else:
+            path = object_path(MIGRATION, metadata.key)
+            await self._server.delete(path, uid=metadata.uid, version=metadata.resource_version)
+        extra = {"migration": metadata.key, "why": why}
+        logger.info("Withdrew a migration that had not started in time", extra=extra)
 
 
-async def delete_stale_migrations(
-    server: ApiServer, migrations: Iterable[Migration], now: datetime
-) -> None:
-    """Delete planned migrations that did not start in time."""
-    for migration in migrations:
-        if not is_stale(migration, now):
-            continue
-        metadata = migration.metadata
-        path = object_path(MIGRATION, metadata.key)
-        try:
-            await server.delete(path, uid=metadata.uid, version=metadata.resource_version)
-        except (Conflict, OutcomeUnknown, NotFound):
-            continue
-        extra = {"migration": metadata.key, "why": migration.status.message}
-        logger.info("Deleted a migration that had not started in time", extra=extra)
+def may_be_withdrawn(migration: Migration) -> bool:
+    """Whether a planned migration waits, be it before its first attempt or a later one."""
+    return migration.is_pending and bool(migration.spec.strategy) and not migration.spec.paused
+
+
+def identity(migration: Migration) -> tuple[str, int]:
+    """Another one after each attempt."""
+    return migration.metadata.uid, migration.status.attempts

@@ -8,9 +8,9 @@ from rescheduler.migration.new_pod import new_pod_name
 from rescheduler.migration.state_machine.observation import Observation
 
 WatchKey = tuple[str, str]
-"""A kind and the key of an object; or one of the constants below and a key or namespace."""
+"""A kind and the key of an object; or one of the constants below and a key, namespace or uid."""
 
-LABELLED_POD, ANY_POD, POD_IN_NAMESPACE = "LabelledPod", "Pod", "PodInNamespace"
+LABELLED_POD, ANY_POD, POD_OF_OWNER = "LabelledPod", "Pod", "PodOfOwner"
 BUDGET_IN_NAMESPACE = "PodDisruptionBudgetInNamespace"
 
 
@@ -52,7 +52,7 @@ def watch_keys_of(o: Observation) -> list[WatchKey]:
     """The objects that the next decision about a migration depends on.
 
     Pods of a migration in progress are labelled and have a watch of their own. Other pods matter
-    only before that, and after an eviction.
+    only before that, after an eviction, and for a look at the target before a gate is opened.
     """
     migration = o.migration
     if migration.is_finished:
@@ -65,10 +65,13 @@ def watch_keys_of(o: Observation) -> list[WatchKey]:
     ]
     if name := new_pod_name(migration):
         watch_keys.append((LABELLED_POD, f"{namespace}/{name}"))
+    if o.new is not None and o.new.is_gated_by_us:
+        watch_keys.append((ANY_POD, o.new.key))
     if migration.status.phase == Phase.PENDING:
         watch_keys.append((ANY_POD, migration.pod_key))
-    if migration.status.step == Step.LANDING:
-        watch_keys.append((POD_IN_NAMESPACE, namespace))
+    workload = migration.status.workload
+    if migration.status.step == Step.LANDING and workload is not None:
+        watch_keys.append((POD_OF_OWNER, workload.uid))
     return watch_keys + workload_watch_keys(o, migration)
 
 

@@ -57,13 +57,17 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
         self._release(key)
 
-    def retry(self, key: K) -> float:
+    def retry(self, key: K, backoff: Backoff | None = None) -> float:
         """Processing failed: queue the key again after a delay that grows; returns the seconds."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         self._release(key)
-        seconds = self._backoff.seconds(failures, self._chance)
+        seconds = (backoff or self._backoff).seconds(failures, self._chance)
         self.add_after(key, seconds)
         return seconds
+
+    def failures(self, key: K) -> int:
+        """How often in a row the key has failed."""
+        return self._failures.get(key, 0)
 
     def drop(self, key: K) -> None:
         """Drop the timer and the failures of an object that no longer exists."""

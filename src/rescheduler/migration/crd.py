@@ -10,12 +10,14 @@ from typing import Any
 
 from rescheduler.migration.migration_object import API_VERSION, Phase, Step
 from rescheduler.model.moves import Mode, Outcome
+from rescheduler.model.names import DNS_NAME, MAX_NAME_LENGTH
 
 GROUP, VERSION = API_VERSION.split("/")
 NAME = f"migrations.{GROUP}"
 
-DNS_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-MAX_NAME_LENGTH, MAX_TEXT_LENGTH, MAX_TIMEOUT_SECONDS = 253, 4096, 86_400
+MAX_TEXT_LENGTH, MAX_TIMEOUT_SECONDS = 4096, 86_400
+WAITING_TO_START = "waiting to be started"
+"""The message of a Migration that no controller has looked at, or for which there is no slot."""
 
 Schema = dict[str, Any]
 
@@ -27,7 +29,7 @@ def text(description: str, **limits: Any) -> Schema:
 
 def name(description: str) -> Schema:
     """The schema of an object's name."""
-    return text(description, minLength=1, maxLength=MAX_NAME_LENGTH, pattern=DNS_NAME)
+    return text(description, minLength=1, maxLength=MAX_NAME_LENGTH, pattern=f"^{DNS_NAME}$")
 
 
 def number(description: str, minimum: int = 0, **limits: Any) -> Schema:
@@ -126,7 +128,8 @@ WORKLOAD = record(
         "kind": text("The kind of the controller."),
         "name": text("The name of the controller."),
         "uid": text("The uid of the controller."),
-        "replicas": number("The desired number of pods."),
+        "apiVersion": text("The API version of the controller."),
+        "replicas": number("The desired number of pods or, if that is unknown, their number."),
         "templateHash": text("The version of the pod template that the pod was created from."),
     },
 )
@@ -166,6 +169,11 @@ STATUS = record(
             "by the admission webhook or the scheduler extender.",
         },
         "message": text("What the migration does or waits for, or why it ended."),
+        "evictedAt": moment("When the old pod was evicted, by the clock of the API server."),
+        "newestSiblingAt": moment(
+            "When the newest other pod of the workload was created, if that was after the "
+            "Migration. The replacement of the old pod is newer."
+        ),
         "afterUndoing": one_of(Phase, "The phase that follows when the rollback is finished."),
         "stepStartedAt": moment("When the current step started."),
         "retryAt": moment("When the migration is tried again, at the earliest."),
@@ -178,7 +186,7 @@ STATUS = record(
             "x-kubernetes-list-map-keys": ["type"],
         },
     },
-    default={"phase": str(Phase.PENDING), "message": "waiting to be started"},
+    default={"phase": str(Phase.PENDING), "message": WAITING_TO_START},
     rules=(
         rule(
             "!(oldSelf.phase in ['Completed', 'Failed', 'Cancelled']) "

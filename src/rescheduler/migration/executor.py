@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from rescheduler.errors import AlreadyExists, Conflict, NotFound
-from rescheduler.kube.api_server import ApiServer, collection_path, object_path
+from rescheduler.kube.api_server import ApiServer, Patch, collection_path, object_path
 from rescheduler.migration.migration_object import MIGRATION, Migration
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.migration.moving_pod import MovingPod
-from rescheduler.migration.new_pod import copy_on_target
+from rescheduler.migration.new_pod import gated_copy
 from rescheduler.migration.state_machine.actions import (
     CreateBudget,
     CreatePod,
@@ -27,6 +27,7 @@ from rescheduler.migration.state_machine.actions import (
 )
 from rescheduler.migration.state_machine.observation import Observation
 from rescheduler.migration.state_machine.status_transitions import status_patch
+from rescheduler.model.json_decoder import without_nulls
 from rescheduler.model.kinds import BUDGET, POD
 
 
@@ -69,11 +70,13 @@ class Executor:
         )
 
     async def patch_pod(self, action: PatchPod) -> None:
-        """Patch a pod's metadata, if nobody has changed the pod since."""
+        """Patch a pod, if nobody has changed it since."""
         metadata = action.pod.metadata
         version = {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
-        patch = {"metadata": {**action.patch["metadata"], **version}}
-        answer = await self._server.patch(object_path(POD, metadata.key), patch)
+        patch = {**action.patch, "metadata": {**action.patch.get("metadata", {}), **version}}
+        path = object_path(POD, metadata.key, action.subresource)
+        how = Patch.STRATEGIC if action.is_strategic else Patch.MERGE
+        answer = await self._server.patch(path, patch, how)
         self._pods.record(answer.decode(MovingPod))
 
     async def delete_pod(self, action: DeletePod) -> None:
@@ -119,7 +122,7 @@ class Executor:
 
     async def _copy(self, pod: MovingPod, o: Observation) -> dict[str, Any]:
         raw = await self._server.get(object_path(POD, pod.key), msgspec.Raw)
-        return copy_on_target(o.migration, msgspec.json.decode(raw), pod, o.now)
+        return gated_copy(o.migration, without_nulls(msgspec.json.decode(raw)), pod, o.now)
 
     async def _create_budget(self, action: CreateBudget) -> None:
         namespace = action.body["metadata"]["namespace"]

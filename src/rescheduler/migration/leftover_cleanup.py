@@ -6,9 +6,10 @@ attempt. Its age does not matter, nor does the process that left it.
 """
 
 import logging
+from datetime import datetime, timedelta
 from typing import Any
 
-from rescheduler.errors import NotFound
+from rescheduler.errors import Forbidden, NotFound, Refused
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.labels import MIGRATION_ID, MIGRATION_NAME, ORIGINAL_POD, ORIGINAL_POD_NAME
 from rescheduler.migration import migration_labels
@@ -17,9 +18,15 @@ from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import MovingPod, PodMeta
 from rescheduler.migration.new_pod import COPY_PREFIX, new_pod_name
 from rescheduler.migration.observer import Observer
-from rescheduler.migration.state_machine.actions import DeleteBudget, DeletePod, PatchPod
+from rescheduler.migration.state_machine.actions import DeleteBudget, DeletePod, PatchPod, Wait
+from rescheduler.migration.state_machine.service_departure import (
+    LOOK_AGAIN_SECONDS,
+    depart,
+    rejoin_services,
+)
 from rescheduler.model.kinds import BUDGET
 from rescheduler.model.objects import Part
+from rescheduler.settings import MigrationOptions
 
 logger = logging.getLogger(__name__)
 
@@ -48,23 +55,31 @@ def is_unadopted_new_pod(pod: MovingPod) -> bool:
     return is_new and migration_labels.is_in_progress(pod) and has_migration
 
 
-def cleanup_action(pod: MovingPod, original: MovingPod | None) -> PatchPod | DeletePod:
-    """The action that removes or restores a leftover pod.
+def cleanup_action(
+    pod: MovingPod, original: MovingPod | None, now: datetime
+) -> PatchPod | DeletePod:
+    """The next action that removes or restores a leftover pod.
 
-    A pod that a migration has created is deleted. The exception is a copy whose original no longer
-    exists: nobody would bring it back.
+    A pod that a migration has created is deleted. The exception is a copy that has a node and whose
+    original no longer exists: nobody would bring it back. A migration evicts the original only when
+    the copy is Ready. So if the copy has no node, somebody else has deleted the original.
     """
     original_exists = original is not None and not original.is_deleting
     if not is_unadopted_new_pod(pod):
-        return PatchPod("restore-leftover", pod, migration_labels.restore_patch(pod))
-    if is_copy(pod) and not original_exists:
+        return rejoin_services(pod, now) or PatchPod(
+            "restore-leftover", pod, migration_labels.restore_patch(pod)
+        )
+    if is_copy(pod) and pod.node and not original_exists:
         return PatchPod("keep-leftover", pod, migration_labels.completed_patch())
     return DeletePod("delete-leftover", pod)
 
 
 def is_copy(pod: MovingPod) -> bool:
-    """Whether it is the copy of a pod without a controller."""
-    return pod.metadata.name.startswith(COPY_PREFIX)
+    """Whether a new pod is the copy of a pod without a controller.
+
+    The name alone does not tell: a workload may have such a name, too.
+    """
+    return pod.metadata.name.startswith(COPY_PREFIX) and not pod.metadata.generate_name
 
 
 class LeftoverCleanup:
@@ -75,20 +90,52 @@ class LeftoverCleanup:
         self._observer = observer
         self._executor = executor
 
-    async def check_pod(self, key: str) -> bool:
-        """Restore or delete a pod if it is a leftover; whether it was one."""
+    async def check_pod(self, key: str, options: MigrationOptions) -> float | None:
+        """Restore or delete a pod if it is a leftover.
+
+        Returns after how many seconds to look again, if that is needed.
+        """
         pod = await self._observer.pod(key, fresh=True)
         if pod is None or pod.is_deleting or not migration_labels.is_in_progress(pod):
-            return False
+            return None
         if is_part_of(pod, await self._migration_of(pod.metadata)):
-            return False
-        action = cleanup_action(pod, await self._original_of(pod))
+            return None
+        original = await self._original_of(pod)
+        action: PatchPod | DeletePod | Wait = cleanup_action(pod, original, self._observer.now())
+        if isinstance(action, DeletePod):
+            action = await self._leave_services(pod, original, options) or action
+        if isinstance(action, Wait):
+            return action.seconds
         if isinstance(action, DeletePod):
             await self._executor.delete_pod(action)
         else:
             await self._executor.patch_pod(action)
         logger.info("Cleaned up a leftover pod", extra={"pod": key, "action": action.name})
-        return True
+        # After a patch, there is more to do: it may not be this pod that was patched.
+        return LOOK_AGAIN_SECONDS if isinstance(action, PatchPod) else None
+
+    async def _leave_services(
+        self, pod: MovingPod, original: MovingPod | None, options: MigrationOptions
+    ) -> PatchPod | Wait | None:
+        """The next action by which a new pod leaves its Services; None when it may be deleted.
+
+        The pod that it was to replace must serve again first.
+        """
+        for_proxies = timedelta(seconds=options.leave_services_seconds)
+        is_serving = pod.is_ready or pod.has_left_services
+        if not is_serving or not for_proxies or pod.has_pre_stop_hooks:
+            return None
+        now = self._observer.now()
+        if original is not None and (action := rejoin_services(original, now)):
+            return action
+        stand_in = original if original is not None and original.is_ready else None
+        try:
+            found = await self._observer.departure_of(pod, stand_in)
+        except (Refused, Forbidden):
+            return None
+        if found.lonely and stand_in is not None:
+            return Wait(LOOK_AGAIN_SECONDS)
+        return depart(pod, found, now, for_proxies)
 
     async def check_budget(self, key: str) -> bool:
         """Delete a temporary disruption budget if it is a leftover; whether it was one."""

@@ -5,6 +5,7 @@ found and restored from the object alone, even if the Migration no longer exists
 """
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +15,7 @@ from rescheduler.labels import (
     DELETION_COST,
     MIGRATED_FROM,
     MIGRATION_ID,
+    MIGRATION_LABELS,
     MIGRATION_NAME,
     MIGRATION_REASON,
     MIGRATION_STATUS,
@@ -28,7 +30,6 @@ from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import MovingPod
 
 IN_PROGRESS, COMPLETED = "in-progress", "completed"
-LABELS = (MIGRATION_ID, MIGRATION_STATUS, MIGRATED_FROM, MIGRATION_REASON)
 ANNOTATIONS = (MIGRATION_NAME, MIGRATION_TIME, ORIGINAL_POD, ORIGINAL_POD_NAME, STEERED_BY)
 LOWEST_DELETION_COST = "-2147483647"
 MAX_LABEL_LENGTH = 63
@@ -115,6 +116,12 @@ def adoption_patch(withheld: dict[str, str]) -> Patch:
     return metadata_patch({**withheld, MIGRATION_STATUS: COMPLETED}, {})
 
 
+def take_back_patch(required_labels: Iterable[str]) -> Patch:
+    """Takes a new pod that was not adopted away from its workload again."""
+    labels: dict[str, str | None] = dict.fromkeys(required_labels)
+    return metadata_patch({**labels, MIGRATION_STATUS: IN_PROGRESS}, {})
+
+
 def lower_deletion_cost_patch(pod: MovingPod) -> Patch:
     """Makes the old pod the first that its ReplicaSet deletes, and saves its own deletion cost."""
     previous = pod.metadata.annotations.get(DELETION_COST, "")
@@ -129,7 +136,11 @@ def has_lowered_deletion_cost(pod: MovingPod) -> bool:
 
 
 def restore_patch(pod: MovingPod) -> Patch:
-    """Restores the labels and annotations that the pod had before its migration."""
+    """Restores the labels and annotations that the pod had before its migration.
+
+    Saved values that the server would refuse are left out. Anyone who may write a pod may write
+    them, and a refused patch would be sent again and again.
+    """
     saved = read_saved_metadata(pod)
     annotations = {key: saved.get(key) for key in ANNOTATIONS} | {PREVIOUS_MARKS: None}
     previous = pod.metadata.annotations.get(PREVIOUS_DELETION_COST)
@@ -137,14 +148,18 @@ def restore_patch(pod: MovingPod) -> Patch:
         annotations[PREVIOUS_DELETION_COST] = None
         # A cost that somebody has set meanwhile is theirs.
         if pod.metadata.annotations.get(DELETION_COST) == LOWEST_DELETION_COST:
-            annotations[DELETION_COST] = previous or None
-    return metadata_patch({key: saved.get(key) for key in LABELS}, annotations)
+            annotations[DELETION_COST] = previous if is_deletion_cost(previous) else None
+    labels = {
+        key: saved.get(key) if is_label_value(saved.get(key, "")) else None
+        for key in MIGRATION_LABELS
+    }
+    return metadata_patch(labels, annotations)
 
 
 def saved_metadata(pod: MovingPod) -> dict[str, str]:
     """The labels and annotations of an earlier migration, saved in one annotation."""
     present = {**pod.metadata.labels, **pod.metadata.annotations}
-    earlier = {key: present[key] for key in (*LABELS, *ANNOTATIONS) if key in present}
+    earlier = {key: present[key] for key in (*MIGRATION_LABELS, *ANNOTATIONS) if key in present}
     return {PREVIOUS_MARKS: msgspec.json.encode(earlier).decode()} if earlier else {}
 
 
@@ -169,6 +184,17 @@ def label_value(text: str) -> str:
     """The text in characters that a label value may have, cut to its length."""
     allowed = re.sub(r"[^-A-Za-z0-9_.]", "-", text)[:MAX_LABEL_LENGTH]
     return allowed.strip("-_.")
+
+
+def is_label_value(text: str) -> bool:
+    """Whether the server accepts the text as the value of a label."""
+    return label_value(text) == text
+
+
+def is_deletion_cost(text: str) -> bool:
+    """Whether the server accepts the text as a deletion cost."""
+    is_integer = re.fullmatch(r"0|-?[1-9][0-9]{0,9}", text, re.ASCII) is not None
+    return is_integer and -(1 << 31) <= int(text) < 1 << 31
 
 
 def rfc3339(moment: datetime) -> str:

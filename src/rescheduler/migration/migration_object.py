@@ -2,7 +2,6 @@
 # (mypy does not see that structs inherit being frozen)
 """The Migration object: a move being carried out, and its status."""
 
-from datetime import datetime
 from enum import StrEnum
 
 from rescheduler.model.kinds import Kind
@@ -44,7 +43,11 @@ class Step(StrEnum):
 
 STARTED, NEW_POD_READY, RETIRING = "Started", "NewPodReady", "Retiring"
 FINISHED_CONDITION, FITS_BESIDE_OLD_POD = "Finished", "FitsBesideOldPod"
+OLD_POD_ENDED, PLACED_AS_NOMINATED = "OldPodEnded", "PlacedAsNominated"
 """The types of a Migration's conditions."""
+
+NOMINATION_IGNORED = "NominationIgnored"
+"""The reason why a pod was placed elsewhere twice: its scheduler does not look at nominations."""
 
 
 class PodReference(Part):
@@ -60,7 +63,9 @@ class WorkloadReference(Part):
     kind: str
     name: str
     uid: str = ""
+    api_version: str = ""
     replicas: Int32 | None = None
+    """How many pods it wanted; of an unknown kind, how many it had."""
     template_hash: str = ""
 
 
@@ -104,6 +109,11 @@ class MigrationStatus(Part):
     steered: bool | None = None
     """Whether an evicted pod's replacement was steered to the target."""
     message: str = ""
+    evicted_at: Timestamp | None = None
+    """When the old pod was evicted, by the server's clock: its replacement is not older."""
+    newest_sibling_at: Timestamp | None = None
+    """When the newest sibling of the old pod was created, if that was after this Migration: the
+    replacement is newer."""
     after_undoing: Phase | None = None
     """The phase that follows a rollback."""
     step_started_at: Timestamp | None = None
@@ -142,17 +152,30 @@ class Migration(Part):
         return self.status.phase in FINISHED
 
     @property
+    def is_pending(self) -> bool:
+        """Whether no attempt is in progress: it has changed nothing, or all of it was restored."""
+        return self.status.phase == Phase.PENDING
+
+    @property
     def is_in_progress(self) -> bool:
         """Whether it counts as a migration in flight."""
         return self.status.phase == Phase.IN_PROGRESS
 
     @property
-    def started_at(self) -> datetime | None:
-        """When the current attempt started, if there has been one."""
-        for condition in self.status.conditions:
-            if condition.type == STARTED:
-                return condition.last_transition_time
-        return None
+    def is_unreplaced(self) -> bool:
+        """Whether its pod was evicted, and no replacement became Ready in time."""
+        return self.status.phase == Phase.FAILED and self.condition(RETIRING) is not None
+
+    @property
+    def has_ignored_nomination(self) -> bool:
+        """Whether the scheduler of its pod was found not to look at nominations."""
+        found = self.condition(PLACED_AS_NOMINATED)
+        return found is not None and found.reason == NOMINATION_IGNORED
+
+    def condition(self, type: str) -> MigrationCondition | None:
+        """The condition of this type, if it has been set."""
+        conditions = self.status.conditions
+        return next((condition for condition in conditions if condition.type == type), None)
 
 
 MIGRATION = Kind("Migration", API_VERSION, "migrations", True, Migration)

@@ -10,10 +10,12 @@ from rescheduler.kube.clock import WALL_CLOCK
 from rescheduler.kube.listwatch import ListWatch, WatchSettings
 from rescheduler.kube.live_store import LiveStore, all_of
 from rescheduler.migration.crd import NAME
+from rescheduler.migration.memory.move_memory import MoveMemory
 from rescheduler.migration.migration_labels import is_in_progress
 from rescheduler.migration.migration_object import MIGRATION, Migration
 from rescheduler.migration.moving_pod import LABELLED_POD, MovingPod
 from rescheduler.migration.read_your_writes import ReadYourWrites
+from rescheduler.migration.workload_findings import WorkloadFindings
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.model.tables.object_table import ObjectTable
 from rescheduler.model.tables.table import TableChange
@@ -57,6 +59,10 @@ class MigrationWatches:
         self._pod_watch = ListWatch(server, self._pod_table, settings, clock, chance)
         # Before all other subscribers, which may read what was written.
         self._migration_watch.subscribe(self.migrations.observe)
+        self.memory = MoveMemory(server, settings, clock, chance)
+        """Moves that are over. Who needs them runs it: the extender does not."""
+        self.findings = WorkloadFindings(self._migration_table, self.memory.with_findings)
+        self._migration_watch.subscribe(self.findings.observe)
         self._pod_watch.subscribe(self.pods.observe)
 
     def all_migrations(self) -> list[Migration]:

@@ -1,4 +1,8 @@
-"""The new pod of a migration: its name, spec and labels, and how it is pinned to its target."""
+"""The new pod of a migration: its name, spec and labels.
+
+It is created with a scheduling gate. While the pod is gated its target is nominated; then the gate
+is opened and the scheduler places the pod. Nothing of that remains in its spec.
+"""
 
 import copy
 import hashlib
@@ -8,13 +12,25 @@ from typing import Any
 
 import msgspec
 
-from rescheduler.labels import ORIGINAL_POD, POD_TEMPLATE_HASH, PREVIOUS_MARKS, TEMPLATE_HASHES
+from rescheduler.labels import (
+    ORIGINAL_POD,
+    PLACING_GATE,
+    POD_TEMPLATE_HASH,
+    PREVIOUS_MARKS,
+    TEMPLATE_HASHES,
+)
 from rescheduler.migration import migration_labels
 from rescheduler.migration.migration_object import Migration
-from rescheduler.migration.moving_pod import MovingPod
+from rescheduler.migration.moving_pod import MovingContainer, MovingPod
 from rescheduler.migration.workload_objects import ObservedWorkload
+from rescheduler.model.json_decoder import without_nulls
 from rescheduler.model.moves import Mode
 from rescheduler.model.objects import Labels, LabelSelector, PodDisruptionBudget, Service
+from rescheduler.model.rules.merged_label_keys import (
+    with_merged_expressions,
+    without_merged_expressions,
+)
+from rescheduler.model.rules.placing_affinity import is_new_pod, without_pin
 from rescheduler.model.selectors import matches, selects
 
 # The characters that Kubernetes uses for generated names: none can spell a bad word.
@@ -25,9 +41,9 @@ MAX_NAME_LENGTH = 253
 # A ReplicaSet shortens its name so that there is room for the suffix.
 MAX_BASE_LENGTH = MAX_NAME_LENGTH - SUFFIX_LENGTH - 1
 COPY_PREFIX = "rescheduled-"
+OUR_GATE = {"name": PLACING_GATE}
+# The API server adds a volume with such a name and the service account's token to nearly every pod.
 TOKEN_VOLUME_PREFIX = "kube-api-access-"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-NODE_NAME = "metadata.name"
 
 Body = dict[str, Any]
 
@@ -63,16 +79,18 @@ def new_pod_name(migration: Migration) -> str:
     return ""
 
 
-def replica_on_target(
+def gated_replica(
     migration: Migration,
     workload: ObservedWorkload,
     old: MovingPod,
     withheld_label: str,
     now: datetime,
 ) -> Body:
-    """A pod from the workload's template, pinned to the target.
+    """A pod from the workload's template, with our gate.
 
-    Without the withheld label, the workload does not count it yet.
+    Without the withheld label, the workload does not count it yet. The running pod may have been
+    resized in place, or its requests may have been changed when it was created: the new pod gets
+    the same resources. It also gets what the server adds to a spec because of the withheld label.
     """
     template = workload.template
     base = workload.owner.metadata.name
@@ -90,24 +108,33 @@ def replica_on_target(
     }
     if template.metadata.finalizers:
         metadata["finalizers"] = list(template.metadata.finalizers)
-    spec = pinned_to(migration.spec.target_node, msgspec.json.decode(template.spec))
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    spec = with_resources_of(old, without_nulls(msgspec.json.decode(template.spec)))
+    # Terms are compared, and a null in one of them makes no difference.
+    running: Body = {
+        "affinity": without_nulls(old.spec.affinity),
+        "topologySpreadConstraints": without_nulls([*old.spec.topology_spread_constraints]),
+    }
+    spec = with_merged_expressions(spec, withheld_label, running, old.metadata.labels)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": gated(spec)}
 
 
-def copy_on_target(migration: Migration, original: Body, old: MovingPod, now: datetime) -> Body:
-    """A copy of a pod without a controller, pinned to the target.
+def gated_copy(migration: Migration, original: Body, old: MovingPod, now: datetime) -> Body:
+    """A copy of a pod without a controller, with our gate.
 
     `original` is the pod as the server has it. What the server or a node has added is left out.
+    Unlike a replica, a copy has no `generateName`.
     """
     metadata = original["metadata"]
     uid, attempt = migration.metadata.uid, migration.status.attempts
     annotations = dict(metadata.get("annotations") or {})
     annotations.pop(PREVIOUS_MARKS, None)
     labels = metadata.get("labels") or {}
+    kept = {key: metadata[key] for key in ("ownerReferences", "finalizers") if metadata.get(key)}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {
+        "metadata": kept
+        | {
             "name": copy_name(metadata["name"], uid, attempt),
             "namespace": metadata["namespace"],
             "labels": labels | migration_labels.pod_labels(migration, migration_labels.IN_PROGRESS),
@@ -115,21 +142,51 @@ def copy_on_target(migration: Migration, original: Body, old: MovingPod, now: da
             | migration_labels.pod_annotations(migration, now)
             | migration_labels.original_pod_annotations(old),
         },
-        "spec": pinned_to(migration.spec.target_node, original_spec(original)),
+        "spec": gated(original_spec(original)),
     }
+
+
+def gated(spec: Body) -> Body:
+    """The spec with our gate after those that it has: the scheduler waits until it is opened."""
+    return {**spec, "schedulingGates": [*(spec.get("schedulingGates") or []), OUR_GATE]}
+
+
+def with_resources_of(running: MovingPod, spec: Body) -> Body:
+    """The spec, with the resources that a running pod has where they differ."""
+    changed = {
+        **spec,
+        "containers": with_resources(spec["containers"], running.spec.containers),
+    }
+    if spec.get("initContainers"):
+        init_containers = running.spec.init_containers
+        changed["initContainers"] = with_resources(spec["initContainers"], init_containers)
+    if running.spec.resources:
+        changed["resources"] = running.spec.resources
+    return changed
+
+
+def with_resources(containers: list[Body], running: Iterable[MovingContainer]) -> list[Body]:
+    """The containers, with the resources of the running ones of the same names."""
+    resources = {container.name: container.resources for container in running}
+    return [
+        {**container, "resources": resources.get(container["name"], container.get("resources", {}))}
+        for container in containers
+    ]
 
 
 def original_spec(pod: Body) -> Body:
     """A pod's spec without the additions of admission, the scheduler, debuggers and ourselves."""
-    spec: Body = copy.deepcopy(pod["spec"])
-    if is_pinned_by_us(pod):
-        unpin(spec)
+    labels = pod["metadata"].get("labels") or {}
+    spec: Body = without_merged_expressions(copy.deepcopy(pod["spec"]), labels)
+    annotations = pod["metadata"].get("annotations") or {}
+    if is_new_pod(annotations.get(ORIGINAL_POD), annotations.get(PREVIOUS_MARKS)):
+        affinity = without_pin(spec.pop("affinity", None) or {})
+        if affinity:
+            spec["affinity"] = affinity
     for added in ("nodeName", "ephemeralContainers", "priority", "preemptionPolicy"):
         spec.pop(added, None)
     volumes = spec.get("volumes") or []
-    tokens = {
-        volume["name"] for volume in volumes if volume["name"].startswith(TOKEN_VOLUME_PREFIX)
-    }
+    tokens = {volume["name"] for volume in volumes if is_added_token(volume)}
     spec["volumes"] = [volume for volume in volumes if volume["name"] not in tokens]
     for container in [*spec.get("containers", []), *(spec.get("initContainers") or [])]:
         mounts = container.get("volumeMounts") or []
@@ -137,45 +194,14 @@ def original_spec(pod: Body) -> Body:
     return spec
 
 
-def is_pinned_by_us(pod: Body) -> bool:
-    """Whether a pod is a copy of an earlier migration, which has pinned it to a node."""
-    annotations = pod["metadata"].get("annotations") or {}
-    return ORIGINAL_POD in (annotations.get(PREVIOUS_MARKS) or "")
+def is_added_token(volume: Body) -> bool:
+    """Whether admission added the volume, and adds it to a copy again.
 
-
-def unpin(spec: Body) -> None:
-    """Reverse `pinned_to`, in a copy that is copied again."""
-    required = spec["affinity"]["nodeAffinity"].pop(REQUIRED)
-    terms = [
-        {
-            **term,
-            "matchFields": [field for field in term["matchFields"] if field["key"] != NODE_NAME],
-        }
-        for term in required["nodeSelectorTerms"]
-    ]
-    remaining = [term for term in terms if any(term.values())]
-    if remaining:
-        spec["affinity"]["nodeAffinity"][REQUIRED] = {"nodeSelectorTerms": remaining}
-
-
-def pinned_to(node: str, spec: Body) -> Body:
-    """The spec with the node as an additional required node affinity.
-
-    The scheduler then still checks everything else; `nodeName` would bypass it. The terms of a
-    node selector are alternatives, so the node is added to each of them.
+    The name alone does not tell: users may choose such a name for any volume.
     """
-    pinned = copy.deepcopy(spec)
-    affinity = pinned["affinity"] = pinned.get("affinity") or {}
-    node_affinity = affinity["nodeAffinity"] = affinity.get("nodeAffinity") or {}
-    required = node_affinity.get(REQUIRED) or {"nodeSelectorTerms": [{}]}
-    only_here = {"key": NODE_NAME, "operator": "In", "values": [node]}
-    node_affinity[REQUIRED] = {
-        "nodeSelectorTerms": [
-            {**term, "matchFields": [*(term.get("matchFields") or []), only_here]}
-            for term in required["nodeSelectorTerms"]
-        ]
-    }
-    return pinned
+    sources = (volume.get("projected") or {}).get("sources") or []
+    has_token = any("serviceAccountToken" in source for source in sources)
+    return has_token and volume["name"].startswith(TOKEN_VOLUME_PREFIX)
 
 
 def label_to_withhold(

@@ -5,31 +5,67 @@ version it was decided for. But a watch that does *not* show an object proves no
 server is always asked whether it exists.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from rescheduler.errors import EvictionRefused, NotFound, Refused
-from rescheduler.kube.api_server import ApiServer, collection_path, object_path
+from rescheduler.errors import EvictionRefused, Forbidden, NotFound, Refused
+from rescheduler.kube.api_server import PAGE_SIZE, ApiServer, collection_path, object_path
 from rescheduler.kube.clock import WALL_CLOCK
 from rescheduler.labels import JOB_CONTROLLER_UID, MIGRATION_ID
-from rescheduler.migration.migration_object import MIGRATION, Migration
+from rescheduler.migration.migration_object import (
+    MIGRATION,
+    Migration,
+    WorkloadReference,
+)
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.new_pod import new_pod_name
 from rescheduler.migration.read_your_writes import ReadYourWrites
+from rescheduler.migration.replacement import existed_before, is_of_stateful_set
+from rescheduler.migration.services.departures import Departures
+from rescheduler.migration.services.endpoint_slices import (
+    ENDPOINT_SLICE,
+    EndpointSlice,
+    OtherEndpoints,
+    can_be_left,
+    is_selected,
+    slices_of,
+)
 from rescheduler.migration.state_machine.actions import Question
 from rescheduler.migration.state_machine.eviction import budget_name
-from rescheduler.migration.state_machine.observation import EvictionAnswer, Observation
-from rescheduler.migration.workload_cache import WorkloadCache
+from rescheduler.migration.state_machine.observation import (
+    Departure,
+    EvictionAnswer,
+    Observation,
+    ReplicaCounts,
+    TargetAnswer,
+    WorkloadPods,
+)
+from rescheduler.migration.workload_cache import ADOPTING_KINDS, WorkloadCache
+from rescheduler.migration.workload_objects import ObservedWorkload
 from rescheduler.model.kinds import BUDGET, CLAIM, NODE, POD, SERVICE, STATEFUL_SET, Kind
-from rescheduler.model.objects import LabelSelector, Node, Page, PodDisruptionBudget, Service
+from rescheduler.model.moves import Mode
+from rescheduler.model.objects import (
+    Node,
+    OwnerReference,
+    Page,
+    PodDisruptionBudget,
+    Service,
+)
+from rescheduler.model.rules.immovable_pods import is_job
+from rescheduler.model.rules.surge import IGNORES_NOMINATIONS
 from rescheduler.model.rules.volume_sharing import has_single_node_volume
 from rescheduler.model.selectors import selector_text, selects
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.settings import Policy
 
 T = TypeVar("T")
+Controller = OwnerReference | WorkloadReference
+"""The controller of a pod: as the pod names it, or as a Migration remembers it."""
 
 
 class Observer:
@@ -45,8 +81,16 @@ class Observer:
         self._tables = watches.tables
         self._migrations = watches.migrations
         self._pods = watches.pods
+        self._findings = watches.findings
+        self.placing_blocker = ""
+        """Why this API server cannot place a pod on a chosen node; empty if it can."""
         self._workloads = WorkloadCache(server, watches.tables)
         self._clock = clock
+        self._departures = Departures()
+
+    def now(self) -> datetime:
+        """The time by which decisions are made."""
+        return self._clock()
 
     async def migration(self, key: str, *, fresh: bool = False) -> Migration | None:
         """A Migration, or None if it does not exist; `fresh` reads it from the server."""
@@ -54,6 +98,10 @@ class Observer:
         if known is not None:
             return known
         return await self._read(self._migrations, MIGRATION, key, Migration)
+
+    def nothing(self, migration: Migration, policy: Policy) -> Observation:
+        """An observation of the Migration and the time alone, without a look at the cluster."""
+        return Observation(self._clock(), migration, policy.migration)
 
     async def observe(
         self, migration: Migration, policy: Policy, *, fresh: bool = False
@@ -63,12 +111,14 @@ class Observer:
         `fresh` reads its pods from the server. For a finished migration nothing is observed.
         """
         if migration.is_finished:
-            return Observation(self._clock(), migration, policy.migration)
+            return self.nothing(migration, policy)
         old = await self._old_pod(migration, fresh)
+        if old is None or old.is_deleting or migration.is_pending:
+            self._departures.release(migration.spec.pod.uid)
         reference = old.metadata.controller if old is not None else migration.status.workload
+        namespace = migration.metadata.namespace
         workload = None
         if reference is not None:
-            namespace = migration.metadata.namespace
             workload = await self._workloads.get(
                 namespace, reference.kind, reference.name, reference.uid
             )
@@ -80,6 +130,9 @@ class Observer:
             old=old,
             new=await self._new_pod(migration, fresh),
             workload=workload,
+            replicas=self._replica_counts(namespace, reference, workload),
+            unreplaced_from=self._unreplaced_from(namespace, reference),
+            placing_blocker=self._placing_blocker(migration, reference),
             target=await self._node(migration.spec.target_node),
             budgets=self._budgets_of(old, migration) if old is not None else (),
             own_budget=self._own_budget(migration),
@@ -98,10 +151,15 @@ class Observer:
                 answers = replace(o.answers, eviction=await self._eviction(o))
             case Question.SERVICES:
                 namespace = o.migration.metadata.namespace
-                services = await self._list(SERVICE, Service, namespace, "")
-                answers = replace(o.answers, services=services)
+                answers = replace(o.answers, services=await self._services(namespace))
             case Question.CANDIDATES:
                 answers = replace(o.answers, candidates=await self._candidates(o))
+            case Question.TARGET:
+                answers = replace(o.answers, target=await self._target(o))
+            case Question.OLD_DEPARTURE:
+                answers = replace(o.answers, old_departure=await self._old_departure(o))
+            case Question.NEW_DEPARTURE:
+                answers = replace(o.answers, new_departure=await self._rollback_departure(o))
         return replace(o, answers=answers)
 
     # ------------------------------------------------------------ pods
@@ -175,44 +233,195 @@ class Observer:
 
     # ------------------------------------------------------------ pods of the workload
 
-    async def _siblings(self, o: Observation) -> tuple[MovingPod, ...]:
-        """The pods that the workload owns or is about to adopt."""
-        assert o.workload is not None
-        text = selector_text(o.workload.selector)
-        found = await self._list(POD, MovingPod, o.migration.metadata.namespace, text)
-        owner = o.workload.owner.metadata.uid
-        return tuple(pod for pod in found if controller_uid(pod) in ("", owner))
+    async def _siblings(self, o: Observation) -> WorkloadPods:
+        """The pods that the workload owns or is about to adopt, as the server has them."""
+        assert o.old is not None or o.workload is not None
+        owner = o.old.metadata.controller if o.old is not None else o.migration.status.workload
+        assert owner is not None
+        adopts = o.workload is not None
+        found = WorkloadPods()
+        namespace = o.migration.metadata.namespace
+        text = self._selector_of(namespace, owner, o.workload)
+        async for page in self._pages(POD, MovingPod, namespace, text):
+            found = found.with_page(
+                pod
+                for pod in page
+                if controller_uid(pod) == owner.uid or (adopts and not controller_uid(pod))
+            )
+        return found
 
     async def _candidates(self, o: Observation) -> tuple[MovingPod, ...]:
-        """The pods of the old pod's controller."""
+        """The pods of the old pod's controller that may be its replacement."""
         workload = o.migration.status.workload
         if workload is None:
             return ()
-        text = self._workload_selector(o)
-        found = await self._list(POD, MovingPod, o.migration.metadata.namespace, text)
-        return tuple(pod for pod in found if controller_uid(pod) == workload.uid)
+        if is_of_stateful_set(o.migration):
+            # The replacement has the same name.
+            pod = await self.pod(o.migration.pod_key, fresh=True)
+            return (pod,) if pod is not None and controller_uid(pod) == workload.uid else ()
+        namespace = o.migration.metadata.namespace
+        text = self._selector_of(namespace, workload, o.workload)
+        return tuple(
+            [
+                pod
+                async for page in self._pages(POD, MovingPod, namespace, text)
+                for pod in page
+                if controller_uid(pod) == workload.uid
+                and not existed_before(pod.metadata, o.migration)
+            ]
+        )
 
-    def _workload_selector(self, o: Observation) -> str:
+    def _selector_of(
+        self, namespace: str, owner: Controller, workload: ObservedWorkload | None
+    ) -> str:
         """A label selector that narrows down the list of a controller's pods, if one is known."""
-        workload = o.migration.status.workload
-        if o.workload is not None:
-            return selector_text(o.workload.selector)
-        if workload is not None and workload.kind == "Job":
-            return f"{JOB_CONTROLLER_UID}={workload.uid}"
-        if workload is not None and workload.kind == "StatefulSet":
-            key = f"{o.migration.metadata.namespace}/{workload.name}"
-            found = self._tables.of(STATEFUL_SET).get(key)
-            selector: LabelSelector | None = found.spec.selector if found is not None else None
+        if workload is not None:
+            return selector_text(workload.selector)
+        if is_job(owner.kind, owner.api_version):
+            return f"{JOB_CONTROLLER_UID}={owner.uid}"
+        if owner.kind == "StatefulSet":
+            found = self._known(STATEFUL_SET, namespace, owner)
+            selector = found.spec.selector if found is not None else None
             return selector_text(selector) if selector is not None else ""
         return ""
 
-    async def _list(
+    def _replica_counts(
+        self, namespace: str, owner: Controller | None, workload: ObservedWorkload | None
+    ) -> ReplicaCounts | None:
+        """What the workload says about itself, if it is of a kind that has replicas."""
+        found = workload.owner if workload is not None else None
+        if found is None and owner is not None:
+            kind = {**ADOPTING_KINDS, "StatefulSet": STATEFUL_SET}.get(owner.kind)
+            found = self._known(kind, namespace, owner) if kind is not None else None
+        if found is None:
+            return None
+        desired = 1 if found.spec.replicas is None else found.spec.replicas
+        return ReplicaCounts(desired, found.status.ready_replicas)
+
+    def _known(self, kind: Kind[Any], namespace: str, owner: Controller) -> Any:
+        """The owner as the tables have it, or None."""
+        found = self._tables.of(kind).get(f"{namespace}/{owner.name}")
+        return found if found is not None and found.metadata.uid == owner.uid else None
+
+    async def _pages(
         self, kind: Kind[Any], type: type[T], namespace: str, labels: str
-    ) -> tuple[T, ...]:
-        query = {"labelSelector": labels} if labels else {}
+    ) -> AsyncIterator[list[T]]:
+        """The objects of a namespace in pages: a workload may have thousands of pods."""
+        query = {"limit": str(PAGE_SIZE)} | ({"labelSelector": labels} if labels else {})
         path = collection_path(kind, namespace)
-        page: Page[T] = await self._server.get(path, page_type(type), query)
-        return tuple(page.items)
+        while True:
+            page: Page[T] = await self._server.get(path, page_type(type), query)
+            yield page.items
+            if not page.metadata.continue_token:
+                return
+            query["continue"] = page.metadata.continue_token
+
+    # ------------------------------------------------------------ Services
+
+    async def _services(self, namespace: str) -> tuple[Service, ...]:
+        return tuple(
+            [
+                service
+                async for page in self._pages(SERVICE, Service, namespace, "")
+                for service in page
+            ]
+        )
+
+    async def departure_of(
+        self, pod: MovingPod, stand_in: MovingPod | None, budgets: Iterable[str] = ()
+    ) -> Departure:
+        """How far a pod is out of the Services that select it.
+
+        Without a pod that stands in for it, it must be the only one to leave of those that share a
+        Service or one of the budgets with it.
+        """
+        labels, namespace = pod.metadata.labels, pod.metadata.namespace
+        services = [
+            service
+            for service in await self._services(namespace)
+            if can_be_left(service) and is_selected(service, labels)
+        ]
+        names = {service.metadata.name for service in services}
+        shared = {
+            service.metadata.name
+            for service in services
+            if stand_in is None or is_selected(service, stand_in.metadata.labels)
+        }
+        found = OtherEndpoints()
+        if names:
+            stand_in_uid = stand_in.uid if stand_in is not None else ""
+            pages = self._pages(ENDPOINT_SLICE, EndpointSlice, namespace, slices_of(names))
+            async for page in pages:
+                found = found.with_page(pod.uid, stand_in_uid, page)
+        now = self._clock()
+        others = found.with_any if stand_in is None else found.with_stand_in
+        departure = self._departures.look(pod, found.with_pod, now)
+        rivals: tuple[str, ...] = ()
+        if stand_in is None and (found.with_pod or pod.has_left_services):
+            common = {*(f"{namespace}/{name}" for name in names), *budgets}
+            rivals = self._departures.reserve(pod, frozenset(common), now)
+        lonely = (found.with_pod & shared) - others
+        return replace(
+            departure,
+            lonely=lonely,
+            starting=lonely & found.with_starting,
+            forsaken=found.with_pod - shared - found.with_any,
+            rivals=rivals,
+        )
+
+    async def _old_departure(self, o: Observation) -> Departure:
+        assert o.old is not None
+        is_evicted = o.migration.status.mode == Mode.EVICT
+        names = [f"PodDisruptionBudget {budget.metadata.key}" for budget in o.budgets]
+        return await self.departure_of(o.old, None if is_evicted else o.new, names)
+
+    async def _rollback_departure(self, o: Observation) -> Departure:
+        """The same for a new pod that is to be deleted. If it is unknown, a rollback goes on."""
+        assert o.new is not None
+        try:
+            return await self.departure_of(o.new, o.old if o.is_old_running else None)
+        except (Refused, Forbidden):
+            return Departure()
+
+    # ------------------------------------------------------------ placement
+
+    async def _target(self, o: Observation) -> TargetAnswer:
+        """Whether the target takes the new pod, by the same filters as the scheduler's."""
+        assert o.new is not None
+        snapshot = self._tables.snapshot()
+        row = snapshot.pods.find(o.new.key)
+        node = snapshot.nodes.index.get(o.migration.spec.target_node)
+        if row is None or node is None:
+            return TargetAnswer(is_known=False)
+        # In a thread: in a large cluster this takes a tenth of a second.
+        return TargetAnswer(True, await asyncio.to_thread(refusal_of, snapshot, row, node))
+
+    def _unreplaced_from(self, namespace: str, owner: Controller | None) -> int:
+        """How many pods a workload had before one was evicted and not replaced."""
+        return (
+            0
+            if owner is None
+            else self._findings.unreplaced_from(namespace, owner.uid, self._clock())
+        )
+
+    def _placing_blocker(self, migration: Migration, owner: Controller | None) -> str:
+        """Why the new pod cannot be placed on a chosen node; empty if it can."""
+        is_ignored = migration.has_ignored_nomination or (
+            owner is not None
+            and self._findings.ignores_nominations(
+                migration.metadata.namespace, owner.uid, self._clock()
+            )
+        )
+        return self.placing_blocker or (IGNORES_NOMINATIONS if is_ignored else "")
+
+
+def refusal_of(snapshot: Snapshot, pod: int, node: int) -> str:
+    """Why the scheduler would not place a pod on a node; empty if it would."""
+    checker = FeasibilityChecker(snapshot)
+    template = int(snapshot.pods.template[pod])
+    with checker.without(pod):
+        is_accepted = bool(checker.accepted(template)[node])
+        return "" if is_accepted else checker.reason(template, node)
 
 
 def page_type(type: Any) -> Any:

@@ -46,7 +46,8 @@ class ReadYourWrites(Generic[T]):
         if has_caught_up or self._clock() - since > TRUSTED_SECONDS:
             del self._written[key]
             return watched
-        return written
+        # What the watch still shows is older than our write that ends its interest in the object.
+        return written if self._belongs(written) else None
 
     def record(self, written: T) -> None:
         """Remember an object that the server returned, unless a newer version or its deletion is
@@ -55,7 +56,7 @@ class ReadYourWrites(Generic[T]):
         _, known = self._written.get(metadata.key, (0.0, None))
         if known is not None and version_of(known) > version_of(written):
             return
-        if metadata.uid in self._deleted or not self._belongs(written):
+        if metadata.uid in self._deleted:
             self._written.pop(metadata.key, None)
             return
         self._written[metadata.key] = self._clock(), written

@@ -37,11 +37,29 @@ def has_same_role(pod: PodMeta, migration: Migration) -> bool:
     return template_hash(pod.labels) == workload.template_hash
 
 
+def is_in_namespace_of(pod: PodMeta, migration: Migration) -> bool:
+    """Whether a pod can belong to a migration.
+
+    In other namespaces, others may use its label or the uid of its workload.
+    """
+    return pod.namespace == migration.metadata.namespace
+
+
 def existed_before(pod: PodMeta, migration: Migration) -> bool:
-    """Whether a pod was created before the migration started."""
-    created, started = pod.creation_timestamp, migration.started_at
-    # The server keeps whole seconds.
-    return created is not None and started is not None and created < started.replace(microsecond=0)
+    """Whether a pod is older than the eviction, as far as that is known, or than the Migration.
+
+    A pod that was steered is its replacement, even if it was created just before the eviction. All
+    of these times are by the server's clock: ours may be off by minutes.
+    """
+    if pod.labels.get(MIGRATION_ID) == migration.metadata.uid:
+        return False
+    created, status = pod.creation_timestamp, migration.status
+    if created is None:
+        return False
+    if status.newest_sibling_at is not None and created <= status.newest_sibling_at:
+        return True
+    earliest = status.evicted_at or migration.metadata.creation_timestamp
+    return earliest is not None and created < earliest
 
 
 def is_of_stateful_set(migration: Migration) -> bool:
@@ -54,6 +72,7 @@ def may_be_steered(pod: PodMeta, migration: Migration) -> bool:
     """Whether a new pod is one that this migration waits for."""
     return (
         waits_for_replacement(migration)
+        and is_in_namespace_of(pod, migration)
         and MIGRATION_ID not in pod.labels
         and not existed_before(pod, migration)
         and has_same_role(pod, migration)

@@ -6,6 +6,7 @@ import msgspec
 
 from rescheduler.errors import NotFound
 from rescheduler.kube.api_server import ApiServer, object_path
+from rescheduler.kube.watch_events import decoder_of
 from rescheduler.migration.workload_objects import (
     LabelMapSelector,
     ObservedWorkload,
@@ -41,14 +42,15 @@ class WorkloadCache:
             raw = await self._read(ADOPTING_KINDS[kind], key)
             if raw is None:
                 return None
-            workload = msgspec.json.decode(raw, type=ADOPTING_KINDS[kind].type)
+            workload = decoder_of(ADOPTING_KINDS[kind].type).decode(raw)
             self._cache_template(kind, raw)
         if workload.metadata.uid != uid:
             return None
         template, selector = self._templates[template_version(workload.metadata)]
         owner = workload.metadata.controller
         deployment = None
-        if owner is not None and owner.kind == "Deployment":
+        # Custom resources may have that name, too.
+        if owner is not None and owner.kind == "Deployment" and is_of_apps(owner.api_version):
             deployment = await self._deployment(f"{namespace}/{owner.name}", owner.uid)
             if deployment is None:
                 return None
@@ -58,7 +60,7 @@ class WorkloadCache:
         found: Deployment | None = self._tables.of(DEPLOYMENT).get(key)
         if found is None:
             raw = await self._read(DEPLOYMENT, key)
-            found = msgspec.json.decode(raw, type=Deployment) if raw is not None else None
+            found = decoder_of(Deployment).decode(raw) if raw is not None else None
         return found if found is not None and found.metadata.uid == uid else None
 
     async def _read(self, kind: Kind[Any], key: str) -> msgspec.Raw | None:
@@ -68,10 +70,10 @@ class WorkloadCache:
             return None
 
     def _cache_template(self, kind: str, raw: msgspec.Raw) -> None:
-        workload = msgspec.json.decode(raw, type=WorkloadObject)
+        workload = decoder_of(WorkloadObject).decode(raw)
         selector = workload.spec.selector or LabelSelector()
         if kind == "ReplicationController":
-            label_map = msgspec.json.decode(raw, type=LabelMapSelector)
+            label_map = decoder_of(LabelMapSelector).decode(raw)
             selector = LabelSelector(match_labels=label_map.spec.selector)
         if len(self._templates) >= MAX_TEMPLATES:
             self._templates.clear()
@@ -79,6 +81,11 @@ class WorkloadCache:
         # A copy of the spec, or it would keep the whole object in memory.
         template = msgspec.structs.replace(template, spec=template.spec.copy())
         self._templates[template_version(workload.metadata)] = template, selector
+
+
+def is_of_apps(api_version: str) -> bool:
+    """Whether an owner is of the API group of Deployments."""
+    return api_version.startswith("apps/")
 
 
 def template_version(metadata: Identity) -> tuple[str, int]:

@@ -19,6 +19,9 @@ class Question(StrEnum):
     EVICTION = "eviction"
     SERVICES = "services"
     CANDIDATES = "candidates"
+    TARGET = "target"
+    OLD_DEPARTURE = "old-departure"
+    NEW_DEPARTURE = "new-departure"
 
 
 @dataclass(frozen=True)
@@ -49,11 +52,14 @@ class UpdateStatus:
 
 @dataclass(frozen=True)
 class PatchPod:
-    """Change a pod's labels and annotations, if nobody has changed the pod since."""
+    """Change a pod by a merge patch, if nobody has changed the pod since."""
 
     name: str
     pod: MovingPod
     patch: dict[str, Any]
+    subresource: str = ""
+    is_strategic: bool = False
+    """Whether lists are merged by their keys, not replaced."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,8 @@ class CreatePod:
     """The new pod; unused for a copy."""
     copy_of: MovingPod | None = None
     """The pod to copy; the executor reads its full spec."""
+    message: str = ""
+    """For the Event that says that it was created."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """Handoff: the new pod is Ready on its target, then the workload adopts it.
 
 The new pod is created from the workload's own template, without the label by which the workload
-counts its pods. It serves beside the old one. Then the old pod gets the lowest deletion cost and
-the new pod its label: the workload adopts the new pod, has one too many, and deletes the old one
-itself. The number of Ready pods only goes up by one and back. The workload is never edited.
+counts its pods, and is placed on its target (`placement.py`). It serves beside the old one. Then
+the old pod gets the lowest deletion cost and leaves its Services (`service_departure.py`), and the
+new pod gets its label: the workload adopts it, has one too many, and deletes the old one itself.
+Never does one pod fewer than before serve. The workload is never edited.
 """
 
 from datetime import timedelta
@@ -13,11 +14,16 @@ from rescheduler.migration.migration_labels import is_labelled_for
 from rescheduler.migration.migration_object import Phase, Step
 from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.new_pod import (
+    gated_replica,
     has_template_hash_label,
+    is_required_by,
     label_to_withhold,
-    replica_on_target,
 )
-from rescheduler.migration.state_machine import status_transitions
+from rescheduler.migration.state_machine import (
+    placement,
+    service_departure,
+    status_transitions,
+)
 from rescheduler.migration.state_machine.actions import (
     Action,
     Ask,
@@ -27,13 +33,17 @@ from rescheduler.migration.state_machine.actions import (
     Wait,
 )
 from rescheduler.migration.state_machine.diagnosis import (
+    incomplete_reason,
     not_ready_reason,
     permanent_failure,
+    reported_as_incomplete,
     unschedulable_reason,
     workload_change,
 )
 from rescheduler.migration.state_machine.mode_selection import workload_reference
-from rescheduler.migration.state_machine.observation import Observation
+from rescheduler.migration.state_machine.observation import Observation, PodId, WorkloadPods
+from rescheduler.migration.state_machine.rollback import restore_old_pod
+from rescheduler.migration.workload_objects import ObservedWorkload
 from rescheduler.model.moves import Mode, Outcome
 from rescheduler.model.selectors import matches, selects
 
@@ -58,24 +68,43 @@ def finish(o: Observation) -> Action:
     """After the handover: wait until the old pod is deleted, and check that it was that one."""
     assert o.new is not None
     assert o.workload is not None
-    if not o.is_old_running:
-        return complete(o, o.new)
-    assert o.old is not None
     is_adopted = o.new.metadata.controller is not None
+    is_undoing = o.migration.status.step == Step.UNDOING
+    if not is_adopted and (is_undoing or o.now >= o.step_deadline):
+        return take_back(o, o.new, o.workload)
+    if not o.is_old_running:
+        # Not before the adoption: if the workload is deleted first, the new pod must go, too.
+        left = o.step_deadline - o.now
+        return complete(o, o.new) if is_adopted else Wait(left.total_seconds())
+    assert o.old is not None
     if not is_adopted or o.now < o.step_deadline:
         # Where two pods are handed over at once, the workload may delete them in the other order.
-        message = if_overdue(o, f"waiting until {o.workload.name} deletes the old pod")
-        return Wait((o.timeout if message else REPORT_AFTER).total_seconds(), message)
+        is_overdue = o.now - (o.migration.status.step_started_at or o.now) > REPORT_AFTER
+        message = f"waiting until {o.workload.name} deletes the old pod" if is_overdue else ""
+        left = o.step_deadline - o.now if message else REPORT_AFTER
+        return Wait(left.total_seconds(), message)
     if o.answers.siblings is None:
         return Ask(Question.SIBLINGS)
-    if len(active_pods(o.answers.siblings)) > o.workload.replicas:
+    if o.answers.siblings.active > o.workload.replicas:
         return Wait(o.timeout.total_seconds())
-    if is_labelled_for(o.old, o.migration):
-        return PatchPod("restore-old", o.old, migration_labels.restore_patch(o.old))
+    if action := restore_old_pod(o):
+        return action
     new, old = o.new.metadata.name, o.old.metadata.name
     return status_transitions.failed(
         o, f"{o.workload.name} has adopted {new}, but deleted another pod than {old}"
     )
+
+
+def take_back(o: Observation, new: MovingPod, workload: ObservedWorkload) -> Action:
+    """Roll back a handover that the workload does not accept: it cannot adopt the new pod.
+
+    If it adopts the pod in the last moment, the patch is rejected, and the handover stands.
+    """
+    if o.migration.status.step != Step.UNDOING:
+        return status_transitions.attempt_failed(o, f"{workload.name} does not adopt the new pod")
+    labels = workload.template.metadata.labels
+    required = [key for key in labels if is_required_by(workload.selector, labels, key)]
+    return PatchPod("take-back", new, migration_labels.take_back_patch(required))
 
 
 def complete(o: Observation, new: MovingPod) -> Action:
@@ -92,64 +121,124 @@ def advance(o: Observation) -> Action:
     if not o.is_old_running:
         return continue_without_old_pod(o)
     assert o.old is not None
-    if not is_labelled_for(o.old, o.migration):
-        patch = migration_labels.label_old_pod_patch(o.old, o.migration, o.now)
-        return PatchPod("label-old", o.old, patch)
     if o.new is None:
-        return create(o)
+        return create(o, o.old)
+    return (
+        prepare(o, o.old, o.new)
+        or rejoin_unless_replaced(o, o.old, o.new)
+        or wait_until_ready(o, o.new)
+        or hand_over(o, o.old, o.new)
+    )
+
+
+def rejoin_unless_replaced(o: Observation, old: MovingPod, new: MovingPod) -> Action | None:
+    """Put the old pod back into its Services if the new one is no longer Ready."""
+    return None if new.is_ready else service_departure.rejoin_services(old, o.now)
+
+
+def prepare(o: Observation, old: MovingPod, new: MovingPod) -> Action | None:
+    """Have a new pod that was created gated placed on its target; None once the scheduler has it.
+
+    The old pod is labelled after the new one was created. So if it is labelled and there is no new
+    pod, somebody has deleted it.
+    """
     if not o.is_new_ours:
-        return fail_attempt(o, f"a pod named {o.new.metadata.name} already exists")
-    if not o.migration.status.new_pod:
-        return status_transitions.new_pod_created(o)
-    return wait_until_ready(o, o.new) or hand_over(o, o.old, o.new)
+        name = new.metadata.name
+        return status_transitions.attempt_failed(o, f"a pod named {name} already exists")
+    if failure := permanent_failure(new):
+        return status_transitions.attempt_failed(o, failure)
+    if action := placement.nominate(o, new):
+        return action
+    if not is_labelled_for(old, o.migration):
+        if not new.is_gated_by_us:
+            name = new.metadata.name
+            message = f"our scheduling gate was removed from new pod {name} by somebody else"
+            return status_transitions.attempt_failed(o, message)
+        patch = migration_labels.label_old_pod_patch(old, o.migration, o.now)
+        return PatchPod("label-old", old, patch)
+    return placement.open_gate(o, new) or placement.clear_nomination(o, new)
 
 
-def create(o: Observation) -> Action:
-    """Create the new pod; if the status says that it was created, somebody has deleted it."""
-    assert o.old is not None
+def create(o: Observation, old: MovingPod) -> Action:
+    """Create the new pod, unless it was created before and somebody has deleted it."""
     assert o.workload is not None
-    if o.migration.status.new_pod:
-        return fail_attempt(o, f"new pod {o.migration.status.new_pod} was deleted by somebody else")
+    if is_labelled_for(old, o.migration):
+        return status_transitions.attempt_failed(
+            o, f"new pod {o.migration.status.new_pod} was deleted by somebody else"
+        )
     if o.answers.services is None and not has_template_hash_label(o.workload):
         return Ask(Question.SERVICES)
     withheld = label_to_withhold(o.workload, o.answers.services or (), o.budgets)
     if withheld is None:
         text = f"{o.workload.name} would count the new pod at once: its selector needs no label"
         return status_transitions.rollback_started(o, text, Phase.FAILED)
-    body = replica_on_target(o.migration, o.workload, o.old, withheld, o.now)
-    return CreatePod("create-new", body)
+    body = gated_replica(o.migration, o.workload, old, withheld, o.now)
+    return CreatePod("create-new", body, message=creation_message(o))
+
+
+def creation_message(o: Observation) -> str:
+    """What the Event says about the new pod."""
+    return f"created new pod {o.migration.status.new_pod} for {o.migration.spec.target_node}"
 
 
 def wait_until_ready(o: Observation, new: MovingPod) -> Action | None:
     """Wait for the new pod, or give it up; None once it has been Ready for minReadySeconds."""
-    if failure := permanent_failure(new, o.migration.spec.target_node):
-        return fail_attempt(o, failure)
+    if action := placement.misplaced(o, new):
+        return action
     if reason := unschedulable_reason(new):
         target = o.migration.spec.target_node
         message = f"new pod does not fit on {target}: {reason}"
         return status_transitions.new_pod_unschedulable(o, message)
     settle = timedelta(seconds=min_ready_seconds(o))
     if new.is_ready:
-        left = (new.ready_since or o.now) + settle - o.now
+        # That time is by the node's clock, which may be ahead: the step's time still counts.
+        ready_since = min(new.ready_since or o.now, o.step_deadline)
+        left = ready_since + settle - o.now if settle else timedelta(0)
         return Wait(left.total_seconds()) if left > timedelta(0) else None
     left = o.step_deadline + settle - o.now
     if left > timedelta(0):
         return Wait(left.total_seconds())
     seconds = o.timeout.total_seconds()
-    return fail_attempt(o, f"new pod not Ready after {seconds:.0f}s: {not_ready_reason(new)}")
+    return status_transitions.attempt_failed(
+        o, f"new pod not Ready after {seconds:.0f}s: {not_ready_reason(new)}"
+    )
 
 
 def hand_over(o: Observation, old: MovingPod, new: MovingPod) -> Action:
     """The new pod is Ready: once the workload is settled, give the pod to it."""
+    if reason := reported_as_incomplete(o):
+        return postpone(o, old, reason)
     if o.answers.siblings is None:
         return Ask(Question.SIBLINGS)
     if reason := unsettled_reason(o, old, o.answers.siblings):
-        return wait_or_fail(o, reason)
-    if o.migration.status.step == Step.STARTING:
-        return check_budgets(o) or status_transitions.handing_over(o)
+        return postpone(o, old, reason)
     if not migration_labels.has_lowered_deletion_cost(old):
-        return PatchPod("lower-cost", old, migration_labels.lower_deletion_cost_patch(old))
-    return adopt(o, new)
+        lower_cost = migration_labels.lower_deletion_cost_patch(old)
+        return check_budgets(o) or PatchPod("lower-cost", old, lower_cost)
+    return (
+        service_departure.leave_services(o, old, wait_or_fail)
+        or service_departure.wait_for_a_quiet_moment(o, old)
+        or enter_handover(o)
+        or adopt(o, new)
+    )
+
+
+def enter_handover(o: Observation) -> Action | None:
+    """Record that the old pod is about to be deleted; None if that has been done."""
+    is_starting = o.migration.status.step == Step.STARTING
+    return status_transitions.handing_over(o) if is_starting else None
+
+
+def postpone(o: Observation, old: MovingPod, reason: str) -> Action:
+    """Wait with the handover; meanwhile the old pod serves as before.
+
+    If there is a pod too many, the workload may have adopted the new one a moment ago and be about
+    to delete the old one.
+    """
+    siblings, desired = o.answers.siblings, o.replicas.desired if o.replicas is not None else 0
+    if siblings is not None and siblings.active > desired:
+        return wait_or_fail(o, reason)
+    return service_departure.rejoin_services(old, o.now) or wait_or_fail(o, reason)
 
 
 def adopt(o: Observation, new: MovingPod) -> Action:
@@ -160,7 +249,7 @@ def adopt(o: Observation, new: MovingPod) -> Action:
     return PatchPod("adopt", new, migration_labels.adoption_patch(missing))
 
 
-def unsettled_reason(o: Observation, old: MovingPod, siblings: tuple[MovingPod, ...]) -> str:
+def unsettled_reason(o: Observation, old: MovingPod, siblings: WorkloadPods) -> str:
     """What is going on in the workload that forbids a handover now, or an empty string.
 
     A workload deletes pods that are not Ready before it looks at deletion costs, and of two pods
@@ -168,25 +257,18 @@ def unsettled_reason(o: Observation, old: MovingPod, siblings: tuple[MovingPod, 
     at a time. If two got the lowest cost at once, the order of their names decides.
     """
     assert o.workload is not None
-    if change := workload_change(o.workload):
-        return change
-    active = active_pods(siblings)
-    if len(active) != o.workload.replicas:
-        return f"{o.workload.name} has {len(active)} pods of {o.workload.replicas}"
-    for pod in active:
-        if pod.uid == old.uid:
-            continue
-        if not pod.is_ready:
-            return f"pod {pod.metadata.name} of {o.workload.name} is not Ready"
-        if migration_labels.has_lowered_deletion_cost(pod) and is_deleted_first(pod, old):
-            return f"pod {pod.metadata.name} of {o.workload.name} must be deleted first"
+    if reason := workload_change(o.workload) or incomplete_reason(o, siblings):
+        return reason
+    for pod in siblings.retiring:
+        if pod.uid != old.uid and is_deleted_first(pod, old):
+            return f"pod {pod.name} of {o.workload.name} must be deleted first"
     return ""
 
 
-def is_deleted_first(pod: MovingPod, old: MovingPod) -> bool:
+def is_deleted_first(pod: PodId, old: MovingPod) -> bool:
     """Whether another pod with the lowest deletion cost must be deleted before the old one."""
     has_lowered_cost = migration_labels.has_lowered_deletion_cost(old)
-    return not has_lowered_cost or pod.metadata.name < old.metadata.name
+    return not has_lowered_cost or pod.name < old.metadata.name
 
 
 def check_budgets(o: Observation) -> Action | None:
@@ -213,28 +295,18 @@ def check_budgets(o: Observation) -> Action | None:
 def continue_without_old_pod(o: Observation) -> Action:
     """The old pod ended by itself: a new pod that is Ready may replace it at once."""
     reason = f"pod {o.migration.spec.pod.name} was deleted or has finished"
-    if o.new is None or not o.is_new_ours or not o.new.is_ready:
+    if o.new is None or not o.is_new_ours or not o.new.is_ready or o.workload is None:
         return status_transitions.rollback_started(o, reason, Phase.CANCELLED)
     if o.answers.siblings is None:
         return Ask(Question.SIBLINGS)
-    if is_new_pod_needed(o):
+    if is_new_pod_needed(o.workload, o.answers.siblings):
         return adopt(o, o.new)
     return status_transitions.rollback_started(o, reason, Phase.CANCELLED)
 
 
-def is_new_pod_needed(o: Observation) -> bool:
+def is_new_pod_needed(workload: ObservedWorkload, siblings: WorkloadPods) -> bool:
     """Whether the workload lacks a Ready pod, or has deleted the old one instead of another."""
-    assert o.workload is not None
-    active = active_pods(o.answers.siblings or ())
-    ready = sum(pod.is_ready for pod in active)
-    return ready < o.workload.replicas or any(
-        migration_labels.has_lowered_deletion_cost(pod) for pod in active
-    )
-
-
-def active_pods(siblings: tuple[MovingPod, ...]) -> list[MovingPod]:
-    """The pods that a workload counts."""
-    return [pod for pod in siblings if not pod.is_deleting and not pod.is_finished]
+    return siblings.ready < workload.replicas or bool(siblings.retiring)
 
 
 def wait_or_fail(o: Observation, reason: str) -> Action:
@@ -242,7 +314,9 @@ def wait_or_fail(o: Observation, reason: str) -> Action:
     left = o.step_deadline + timedelta(seconds=min_ready_seconds(o)) - o.now
     if left <= timedelta(0):
         seconds = o.timeout.total_seconds()
-        return fail_attempt(o, f"new pod is Ready, but after {seconds:.0f}s {reason}")
+        return status_transitions.attempt_failed(
+            o, f"new pod is Ready, but after {seconds:.0f}s {reason}"
+        )
     message = if_overdue(o, f"waiting: {reason}")
     # A watch will show the change; the timer is only for the message.
     return Wait((left if message else min(left, REPORT_AFTER)).total_seconds(), message)
@@ -252,11 +326,6 @@ def if_overdue(o: Observation, text: str) -> str:
     """The text, if the new pod has been Ready for longer than usual; else an empty string."""
     ready = o.new.ready_since if o.new is not None else None
     return text if ready is None or o.now - ready > REPORT_AFTER else ""
-
-
-def fail_attempt(o: Observation, reason: str) -> Action:
-    """Roll this attempt back, and retry later."""
-    return status_transitions.rollback_started(o, reason, Phase.PENDING, is_failure=True)
 
 
 def min_ready_seconds(o: Observation) -> int:

@@ -28,16 +28,18 @@ from rescheduler.migration.state_machine.actions import (
     Ask,
     DeleteMigration,
     Question,
-    UpdateStatus,
     Wait,
 )
 from rescheduler.migration.state_machine.diagnosis import (
+    incomplete_reason,
+    reported_as_incomplete,
     rollout_in_progress,
     target_problem,
     workload_change,
 )
 from rescheduler.migration.state_machine.mode_selection import CannotMove, select_mode
 from rescheduler.migration.state_machine.observation import Observation
+from rescheduler.migration.state_machine.refusals import release_room, without_refused
 from rescheduler.migration.state_machine.rollback import roll_back
 from rescheduler.model.moves import Mode
 
@@ -58,6 +60,9 @@ class ModeModule(Protocol):
         """The next action of a committed attempt."""
 
 
+# Pods of a workload other than the one to move are not watched for a migration that waits.
+LOOK_AT_SIBLINGS_SECONDS = 10.0
+
 MODES: dict[Mode, ModeModule] = {
     Mode.HANDOFF: handoff,
     Mode.EVICT: eviction,
@@ -73,11 +78,16 @@ def decide(o: Observation) -> Action:
     if migration.status.phase == Phase.PENDING:
         return decide_pending(o)
     mode = MODES[migration.status.mode or Mode.EVICT]
-    if mode.is_committed(o):
+    if is_committed(o):
         return mode.finish(o)
     if migration.status.step == Step.UNDOING:
-        return roll_back(o)
+        return release_room(o) or roll_back(without_refused(o))
     return abort(o) or mode.advance(o)
+
+
+def is_committed(o: Observation) -> bool:
+    """Whether the attempt can no longer be rolled back."""
+    return MODES[o.migration.status.mode or Mode.EVICT].is_committed(o)
 
 
 def decide_finished(o: Observation) -> Action:
@@ -101,6 +111,8 @@ def decide_pending(o: Observation) -> Action:
         return Wait()
     if other := other_migration(o):
         return Wait(message=f"waiting: Migration {other} is moving the pod")
+    if o.old is not None and not o.old.node:
+        return Wait(message=f"waiting: pod {o.old.metadata.name} is on no node yet")
     try:
         mode = select_mode(o)
     except CannotMove as error:
@@ -109,7 +121,11 @@ def decide_pending(o: Observation) -> Action:
         return status_transitions.rollback_started(o, problem, Phase.PENDING, is_failure=True)
     if o.workload is not None and (change := workload_change(o.workload)):
         return Wait(message=f"waiting: {change}")
-    return check_budgets_before_start(o, mode) or MODES[mode].start(o)
+    return (
+        check_workload_before_start(o)
+        or check_budgets_before_start(o, mode)
+        or MODES[mode].start(o)
+    )
 
 
 def reason_to_cancel(o: Observation) -> str:
@@ -124,6 +140,23 @@ def reason_to_cancel(o: Observation) -> str:
     if o.old.node == o.migration.spec.target_node:
         return f"pod {name} is already on {o.old.node}"
     return ""
+
+
+def check_workload_before_start(o: Observation) -> Action | None:
+    """Wait while the workload lacks a Ready pod; None if it is whole or has none to lack.
+
+    A handoff could not be finished, and an eviction would take one more.
+    """
+    if not eviction.is_part_of_a_whole(o):
+        return None
+    reason = reported_as_incomplete(o)
+    if not reason and o.answers.siblings is None:
+        return Ask(Question.SIBLINGS)
+    if not reason and o.answers.siblings is not None:
+        reason = incomplete_reason(o, o.answers.siblings)
+    if not reason:
+        return None
+    return Wait(LOOK_AT_SIBLINGS_SECONDS, f"waiting: {reason}")
 
 
 def check_budgets_before_start(o: Observation, mode: Mode) -> Action | None:
@@ -159,8 +192,10 @@ def abort(o: Observation) -> Action | None:
             o, f"Migration {other} is moving the pod", Phase.CANCELLED
         )
     if o.workload is None and o.migration.status.mode == Mode.HANDOFF:
+        is_orphaned = o.is_old_running and o.old is not None and o.old.metadata.controller is None
+        reason = "the pod no longer belongs to it" if is_orphaned else "it no longer exists"
         return status_transitions.rollback_started(
-            o, "its workload no longer exists", Phase.CANCELLED
+            o, f"its workload is lost: {reason}", Phase.CANCELLED
         )
     if o.workload is not None and (change := workload_interference(o)):
         return status_transitions.rollback_started(o, change, Phase.CANCELLED)
@@ -178,19 +213,14 @@ def other_migration(o: Observation) -> str:
     return o.old.metadata.annotations.get(MIGRATION_NAME, "(unknown)")
 
 
-def new_pod_rejected(o: Observation, text: str) -> UpdateStatus:
-    """The server rejects the new pod, because of a quota, a webhook or a policy: `text` has it."""
-    return status_transitions.rollback_started(
-        o, f"new pod rejected: {text}", Phase.PENDING, is_failure=True
-    )
-
-
 def workload_interference(o: Observation) -> str:
     """The deletion, scale-down or rollout of the workload that ends the attempt; else empty."""
     assert o.workload is not None
     at_start = o.migration.status.workload
     if o.workload.is_being_deleted:
         return f"{o.workload.name} is being deleted"
+    if text := rollout_in_progress(o.workload):
+        return text
     if at_start is not None and o.workload.replicas < (at_start.replicas or 0):
         return f"{o.workload.name} was scaled from {at_start.replicas} to {o.workload.replicas}"
-    return rollout_in_progress(o.workload)
+    return ""

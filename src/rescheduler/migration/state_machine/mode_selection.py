@@ -15,6 +15,8 @@ from rescheduler.model.rules.immovable_pods import (
 from rescheduler.model.rules.surge import ADOPTING_OWNERS, allows_surge, forbids_handoff
 from rescheduler.model.selectors import matches
 
+SHARED_VOLUME = "pods on two nodes must not use its volume at the same time"
+
 
 class CannotMove(Exception):
     """The pod cannot be moved in the requested mode, or not at all. The text says why."""
@@ -43,7 +45,7 @@ def select_mode(o: Observation) -> Mode:
     if requested == Mode.HANDOFF and obstacle:
         raise CannotMove(f"{name} cannot be handed over: {obstacle}")
     if requested == Mode.AUTO:
-        return Mode.EVICT if obstacle or must_be_evicted(o) else Mode.HANDOFF
+        return Mode.EVICT if obstacle or has_not_fitted(o) else Mode.HANDOFF
     return requested
 
 
@@ -59,7 +61,9 @@ def select_bare_pod_mode(o: Observation, requested: Mode, name: str) -> Mode:
     if forbids_handoff(o.old.metadata.annotations.get(HANDOFF, "")):
         raise CannotMove(f"{name} cannot be copied: its annotation {HANDOFF} is never")
     if o.has_single_node_volume:
-        raise CannotMove(f"{name} has a volume that only one node may attach")
+        raise CannotMove(f"{name} cannot be copied: {SHARED_VOLUME}")
+    if o.placing_blocker:
+        raise CannotMove(f"{name} cannot be copied: {o.placing_blocker}")
     return Mode.RECREATE
 
 
@@ -72,7 +76,9 @@ def handoff_obstacle(o: Observation) -> str:
     if forbids_handoff(o.old.metadata.annotations.get(HANDOFF, "")):
         return f"its annotation {HANDOFF} is never"
     if o.has_single_node_volume:
-        return "only one node may attach its volume"
+        return SHARED_VOLUME
+    if o.placing_blocker:
+        return o.placing_blocker
     if o.workload is None:
         return f"{owner.kind} {owner.name} does not exist"
     if not matches(o.workload.selector, o.workload.template.metadata.labels):
@@ -83,12 +89,19 @@ def handoff_obstacle(o: Observation) -> str:
     return ""
 
 
-def must_be_evicted(o: Observation) -> bool:
+def has_not_fitted(o: Observation) -> bool:
     """Whether a handoff has failed because the new pod did not fit beside the old one."""
     return o.options.deployment_coordination and any(
         condition.type == FITS_BESIDE_OLD_POD and condition.status == "False"
         for condition in o.migration.status.conditions
     )
+
+
+def number_of_pods(o: Observation) -> int | None:
+    """How many pods the workload wants or, if nobody knows that, how many it has."""
+    if o.replicas is not None:
+        return o.replicas.desired
+    return o.answers.siblings.active if o.answers.siblings is not None else None
 
 
 def workload_reference(pod: MovingPod, o: Observation) -> WorkloadReference | None:
@@ -100,6 +113,7 @@ def workload_reference(pod: MovingPod, o: Observation) -> WorkloadReference | No
         kind=owner.kind,
         name=owner.name,
         uid=owner.uid,
-        replicas=o.workload.replicas if o.workload is not None else None,
+        api_version=owner.api_version,
+        replicas=number_of_pods(o),
         template_hash=template_hash(pod.metadata.labels),
     )

@@ -10,7 +10,7 @@ from rescheduler.migration import migration_labels
 from rescheduler.migration.migration_labels import is_labelled_for
 from rescheduler.migration.migration_object import Phase, Step
 from rescheduler.migration.moving_pod import MovingPod
-from rescheduler.migration.state_machine import handoff, status_transitions
+from rescheduler.migration.state_machine import handoff, service_departure, status_transitions
 from rescheduler.migration.state_machine.actions import (
     Action,
     Ask,
@@ -58,34 +58,39 @@ def advance(o: Observation) -> Action:
         reason = f"pod {o.migration.spec.pod.name} was deleted or has finished"
         return status_transitions.rollback_started(o, reason, Phase.CANCELLED)
     assert o.old is not None
-    if not is_labelled_for(o.old, o.migration):
-        patch = migration_labels.label_old_pod_patch(o.old, o.migration, o.now)
-        return PatchPod("label-old", o.old, patch)
     if o.new is None:
         return create(o, o.old)
-    if not o.is_new_ours:
-        return handoff.fail_attempt(o, f"a pod named {o.new.metadata.name} already exists")
-    if not o.migration.status.new_pod:
-        return status_transitions.new_pod_created(o)
-    return handoff.wait_until_ready(o, o.new) or evict_original(o, o.old)
+    return (
+        handoff.prepare(o, o.old, o.new)
+        or handoff.rejoin_unless_replaced(o, o.old, o.new)
+        or handoff.wait_until_ready(o, o.new)
+        or evict_original(o, o.old)
+    )
 
 
 def create(o: Observation, old: MovingPod) -> Action:
-    """Create the copy; if the status says that it was created, somebody has deleted it."""
-    if o.migration.status.new_pod:
-        return handoff.fail_attempt(
+    """Create the copy, unless it was created before and somebody has deleted it."""
+    if is_labelled_for(old, o.migration):
+        return status_transitions.attempt_failed(
             o, f"copy {o.migration.status.new_pod} was deleted by somebody else"
         )
-    return CreatePod("create-copy", {}, copy_of=old)
+    message = handoff.creation_message(o)
+    return CreatePod("create-copy", {}, copy_of=old, message=message)
 
 
 def evict_original(o: Observation, old: MovingPod) -> Action:
     """The copy is Ready: evict the original, if its disruption budgets allow it."""
     if o.migration.status.step == Step.STARTING:
-        return handoff.check_budgets(o) or status_transitions.handing_over(o)
+        return (
+            (old.is_ready and handoff.check_budgets(o))
+            or service_departure.leave_services(o, old, handoff.wait_or_fail)
+            or status_transitions.handing_over(o)
+        )
+    if action := service_departure.leave_services(o, old, handoff.wait_or_fail):
+        return action
     answer = o.answers.eviction
     if answer is None:
         return Ask(Question.EVICTION)
     if not answer.is_allowed:
-        return handoff.wait_or_fail(o, answer.text)
+        return handoff.postpone(o, old, answer.text)
     return EvictPod("evict", old, grace_seconds_of(old), only_as_observed=True)

@@ -3,6 +3,7 @@
 from rescheduler.migration import migration_labels
 from rescheduler.migration.migration_labels import is_labelled_for
 from rescheduler.migration.moving_pod import MovingPod
+from rescheduler.migration.state_machine import service_departure
 from rescheduler.migration.state_machine.actions import Action, DeleteBudget, DeletePod, PatchPod
 from rescheduler.migration.state_machine.observation import Observation
 from rescheduler.migration.state_machine.status_transitions import rollback_finished
@@ -18,7 +19,8 @@ def roll_back(o: Observation) -> Action:
     """
     is_copy = o.migration.status.mode == Mode.RECREATE
     return (
-        (is_copy and restore_old_pod(o))
+        service_departure.rejoin_services(own_old_pod(o), o.now)
+        or (is_copy and restore_old_pod(o))
         or delete_new_pod(o)
         or restore_old_pod(o)
         or delete_budget(o)
@@ -27,17 +29,34 @@ def roll_back(o: Observation) -> Action:
 
 
 def delete_new_pod(o: Observation) -> Action | None:
-    """Delete the new pod, if this migration has created it and no workload has adopted it."""
-    if o.new is not None and o.is_new_ours and may_be_deleted(o.new):
-        return DeletePod("delete-new", o.new)
+    """Delete the new pod, if this migration has created it and no workload has adopted it.
+
+    A pod that was given to its workload is deleted if the workload no longer exists: nobody would.
+    """
+    if o.new is None or not o.is_new_ours or o.new.is_deleting:
+        return None
+    is_orphan = o.workload is None and o.migration.status.mode == Mode.HANDOFF
+    is_unadopted = o.new.metadata.controller is None
+    if is_unadopted and (is_orphan or migration_labels.is_in_progress(o.new)):
+        return service_departure.leave_in_rollback(o, o.new) or DeletePod("delete-new", o.new)
     return None
 
 
 def restore_old_pod(o: Observation) -> Action | None:
-    """Restore the labels and annotations of the old pod."""
-    if o.old is not None and is_labelled_for(o.old, o.migration) and not o.old.is_deleting:
-        return PatchPod("restore-old", o.old, migration_labels.restore_patch(o.old))
-    return None
+    """Restore the status, the labels and the annotations of the old pod."""
+    old = own_old_pod(o)
+    if old is None:
+        return None
+    return service_departure.rejoin_services(old, o.now) or PatchPod(
+        "restore-old", old, migration_labels.restore_patch(old)
+    )
+
+
+def own_old_pod(o: Observation) -> MovingPod | None:
+    """The old pod, if this migration has labelled it and it is not being deleted."""
+    if o.old is None or o.old.is_deleting or not is_labelled_for(o.old, o.migration):
+        return None
+    return o.old
 
 
 def delete_budget(o: Observation) -> Action | None:
@@ -46,12 +65,3 @@ def delete_budget(o: Observation) -> Action | None:
         metadata = o.own_budget.metadata
         return DeleteBudget("delete-budget", metadata.key, metadata.uid)
     return None
-
-
-def may_be_deleted(pod: MovingPod) -> bool:
-    """Whether a pod that a migration has created is not adopted, committed or terminating yet."""
-    return (
-        not pod.is_deleting
-        and pod.metadata.controller is None
-        and migration_labels.is_in_progress(pod)
-    )

@@ -10,6 +10,9 @@ from rescheduler.migration.migration_object import (
     FINISHED_CONDITION,
     FITS_BESIDE_OLD_POD,
     NEW_POD_READY,
+    NOMINATION_IGNORED,
+    OLD_POD_ENDED,
+    PLACED_AS_NOMINATED,
     RETIRING,
     STARTED,
     Migration,
@@ -19,6 +22,7 @@ from rescheduler.migration.migration_object import (
     Step,
     WorkloadReference,
 )
+from rescheduler.migration.new_pod import new_pod_name
 from rescheduler.migration.state_machine.actions import UpdateStatus
 from rescheduler.migration.state_machine.observation import Observation
 from rescheduler.model.moves import Mode, Outcome
@@ -39,29 +43,25 @@ def started(
         mode=mode,
         attempts=attempt,
         source_node=o.old.node,
-        new_pod="",
         new_node="",
         workload=workload,
+        evicted_at=None,
+        newest_sibling_at=None,
         retry_at=None,
     )
+    # Known in advance, so that its creation needs no further update of the status.
+    new_pod = new_pod_name(replace(o.migration, status=status))
     message = f"moving by {mode.lower()}" + (f", attempt {attempt}" if attempt > 1 else "")
+    if new_pod:
+        message += f": waiting until new pod {new_pod} is Ready"
     return step_entered(
         o,
-        replace(status, message=message),
+        replace(status, new_pod=new_pod, message=message),
         step,
         name="start",
         condition=STARTED,
         event="MigrationStarted",
     )
-
-
-def new_pod_created(o: Observation) -> UpdateStatus:
-    """The new pod exists, and must become Ready."""
-    assert o.new is not None
-    name = o.new.metadata.name
-    message = f"waiting until new pod {name} is Ready"
-    status = replace(o.migration.status, new_pod=name, message=message)
-    return UpdateStatus("new-pod", status, "NewPodCreated")
 
 
 def handing_over(o: Observation) -> UpdateStatus:
@@ -78,16 +78,30 @@ def handing_over(o: Observation) -> UpdateStatus:
     )
 
 
+def sibling_remembered(o: Observation, created_at: datetime) -> UpdateStatus:
+    """A sibling is so young that it could be taken for the replacement."""
+    return UpdateStatus("sibling", replace(o.migration.status, newest_sibling_at=created_at))
+
+
 def landing(o: Observation) -> UpdateStatus:
     """The old pod was evicted, and its controller creates a replacement."""
     message = "the old pod was evicted; waiting for its replacement"
+    evicted_at = o.old.deleted_at if o.old is not None else None
     return step_entered(
         o,
-        replace(o.migration.status, message=message),
+        replace(o.migration.status, message=message, evicted_at=evicted_at),
         Step.LANDING,
         name="landing",
         condition=RETIRING,
         event="PodEvicted",
+    )
+
+
+def old_pod_ended(o: Observation) -> UpdateStatus:
+    """The evicted pod has ended. Only from now on the time for its replacement is counted."""
+    status = replace(o.migration.status, message="the old pod has ended; waiting for a replacement")
+    return step_entered(
+        o, status, Step.LANDING, name="old-ended", condition=OLD_POD_ENDED, event=""
     )
 
 
@@ -118,9 +132,17 @@ def rollback_started(
     )
 
 
+def attempt_failed(o: Observation, reason: str) -> UpdateStatus:
+    """The attempt is rolled back, and retried later."""
+    return rollback_started(o, reason, Phase.PENDING, is_failure=True)
+
+
 def rollback_finished(o: Observation) -> UpdateStatus:
-    """Everything that the attempt has changed is restored."""
+    """Everything that the attempt has changed is restored, as far as the server allows it."""
     status = o.migration.status
+    if o.refusals:
+        refused = "; ".join(refusal.text for refusal in o.refusals)
+        return failed(o, f"{status.message}; not undone: {refused}")
     then = status.after_undoing or Phase.FAILED
     return attempt_ended(o, replace(status, after_undoing=None), status.message, then)
 
@@ -187,10 +209,26 @@ def finished(o: Observation, status: MigrationStatus, phase: Phase, message: str
 
 def new_pod_unschedulable(o: Observation, message: str) -> UpdateStatus:
     """The new pod does not fit beside the old one; a condition remembers that for the next try."""
-    update = rollback_started(o, message, Phase.PENDING, is_failure=True)
-    conditions = with_condition(
-        update.status, FITS_BESIDE_OLD_POD, o.now, "Unschedulable", message, holds=False
-    )
+    return attempt_failed_with(o, message, FITS_BESIDE_OLD_POD, "Unschedulable")
+
+
+def nomination_ignored(o: Observation, message: str, scheduler: str) -> UpdateStatus:
+    """The new pod was placed elsewhere although its target would take it.
+
+    Once may be a coincidence. At the second time the workload is remembered for it: see
+    `mode_selection`.
+    """
+    earlier = o.migration.condition(PLACED_AS_NOMINATED)
+    if earlier is None:
+        return attempt_failed_with(o, message, PLACED_AS_NOMINATED, "PlacedElsewhere")
+    message += f": scheduler {scheduler or '(unnamed)'} does not look at nominated nodes"
+    return attempt_failed_with(o, message, PLACED_AS_NOMINATED, NOMINATION_IGNORED)
+
+
+def attempt_failed_with(o: Observation, message: str, type: str, reason: str) -> UpdateStatus:
+    """A failed attempt after which the condition of this type is false: the next try sees it."""
+    update = attempt_failed(o, message)
+    conditions = with_condition(update.status, type, o.now, reason, message, holds=False)
     return UpdateStatus(update.name, replace(update.status, conditions=conditions), update.event)
 
 
@@ -198,7 +236,7 @@ def step_entered(
     o: Observation, status: MigrationStatus, step: Step, *, name: str, condition: str, event: str
 ) -> UpdateStatus:
     """A new step starts, and with it the step's timeout. The condition has the status's message."""
-    conditions = with_condition(status, condition, o.now, event, status.message)
+    conditions = with_condition(status, condition, o.now, event or condition, status.message)
     status = replace(status, step=step, step_started_at=o.now, conditions=conditions)
     return UpdateStatus(name, status, event)
 
