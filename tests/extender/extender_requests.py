@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from rescheduler.extender.handlers import ExtenderHandlers
+from rescheduler.extender.scheduling_request import scheduling_request
 from rescheduler.extender.waiting_migrations import PromisedRoom, WaitingMigrations
 from rescheduler.kube.event_recorder import EventRecorder
 from rescheduler.migration.moving_pod import PodMeta
@@ -27,8 +28,11 @@ class Planned(WaitingMigrations):
     ) -> None:
         self.targets = targets
         self.promises = promises
+        self.reserved_for: list[str] = []
 
-    def target_of(self, pod: PodMeta) -> str | None:
+    def target_of(self, pod: PodMeta, *, reserve: bool = True) -> str | None:
+        if reserve:
+            self.reserved_for.append(pod.name)
         return self.targets.get(pod.key)
 
     def promises_to_others(self, pod: PodMeta) -> Sequence[PromisedRoom]:
@@ -86,15 +90,25 @@ def with_nodes(pod: JsonObject, nodes: Sequence[JsonObject]) -> bytes:
     return msgspec.json.encode({"Pod": pod, "Nodes": {"items": nodes}, "NodeNames": None})
 
 
+def filter_response(extender: ExtenderHandlers, body: bytes) -> bytes:
+    """The response to a request of `filter`."""
+    return extender.filter(scheduling_request(body, extender.most_nodes)).encoded()
+
+
+def prioritize_response(extender: ExtenderHandlers, body: bytes) -> bytes:
+    """The response to a request of `prioritize`."""
+    return extender.prioritize(scheduling_request(body, extender.most_nodes)).encoded()
+
+
 def filtered(extender: ExtenderHandlers, pod: JsonObject, names: Sequence[str]) -> list[str]:
     """The names of the nodes that pass."""
-    passed: list[str] = decoded(extender.filter(with_names(pod, names)))["NodeNames"]
+    passed: list[str] = decoded(filter_response(extender, with_names(pod, names)))["NodeNames"]
     return passed
 
 
 def refused(extender: ExtenderHandlers, pod: JsonObject, names: Sequence[str]) -> dict[str, str]:
     """Why nodes do not pass."""
-    result = decoded(extender.filter(with_names(pod, names)))
+    result = decoded(filter_response(extender, with_names(pod, names)))
     assert not result["Error"]
     unresolvable: dict[str, str] = result["FailedAndUnresolvableNodes"]
     assert result["FailedNodes"] == unresolvable, "the scheduler would try to preempt pods there"
@@ -103,7 +117,7 @@ def refused(extender: ExtenderHandlers, pod: JsonObject, names: Sequence[str]) -
 
 def scored(extender: ExtenderHandlers, pod: JsonObject, names: Sequence[str]) -> dict[str, int]:
     """The score of each node."""
-    return scores_in(extender.prioritize(with_names(pod, names)))
+    return scores_in(prioritize_response(extender, with_names(pod, names)))
 
 
 def scores_in(response: bytes) -> dict[str, int]:

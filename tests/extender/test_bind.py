@@ -101,6 +101,24 @@ async def test_a_binding_that_failed_overloads_nothing(sandbox: Sandbox, client:
     assert binding.overloaded == []
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"PodName": "../../../../api/v1/nodes/n?x="},
+        {"PodName": ""},
+        {"PodNamespace": "default/pods/other/binding?x="},
+        {"PodNamespace": ".."},
+    ],
+)
+async def test_a_name_that_cannot_be_one_names_no_pod(
+    sandbox: Sandbox, client: Client, changes: dict[str, str]
+) -> None:
+    binding = Binding(sandbox, client)
+    error = await binding.bind(binding.pod("p", "1"), binding.nodes[0], **changes)
+    assert error.endswith("this can be no object's name")
+    assert binding.node_of("p") == ""
+
+
 async def test_a_pod_that_is_bound_counts_before_a_watch_shows_it(
     sandbox: Sandbox, client: Client
 ) -> None:

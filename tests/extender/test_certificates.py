@@ -1,9 +1,12 @@
 """Certificates are issued, renewed before they expire, and trusted by client and server."""
 
+import asyncio
+import base64
 import ssl
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -11,7 +14,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from rescheduler.errors import SettingsError
-from rescheduler.extender.tls.certificate_secret import SECRET, CertificateSecret, body
+from rescheduler.extender.tls.certificate_secret import (
+    SECRET,
+    CertificateSecret,
+    authority_data,
+    body,
+    data_of,
+)
 from rescheduler.extender.tls.certificates import (
     AUTHORITY_LIFETIME,
     CERTIFICATE_LIFETIME,
@@ -147,7 +156,7 @@ async def test_a_secret_that_holds_something_else_is_refused(sandbox: Sandbox) -
     strange = Bundle(b"not", b"a", KeyPair(b"certificate", b"at"), KeyPair(b"all", b"!"))
     key = f"{sandbox.namespace}/certificates"
     path = SECRET.object_path(sandbox.namespace, "").rstrip("/")
-    sandbox.outside.create(path, {**body(key, strange), "type": "Opaque"})
+    sandbox.outside.create(path, {**earlier_body(key, strange), "type": "Opaque"})
     async with client_for(sandbox.cluster) as client:
         with pytest.raises(SettingsError, match=f"Secret {key}: holds no usable certificates"):
             await secret_source(sandbox, client, NOW).load()
@@ -208,7 +217,7 @@ def test_a_serving_certificate_without_names_is_renewed() -> None:
 async def test_what_others_have_added_to_the_secret_stays(sandbox: Sandbox) -> None:
     """Such as the labels of whoever deploys us, and another type."""
     key = f"{sandbox.namespace}/certificates"
-    old = body(key, new_bundle(NAMES, NOW - CERTIFICATE_LIFETIME * 0.7))
+    old = earlier_body(key, new_bundle(NAMES, NOW - CERTIFICATE_LIFETIME * 0.7))
     old["metadata"]["labels"] = {"team": "ours"}
     path = SECRET.object_path(sandbox.namespace, "").rstrip("/")
     sandbox.outside.create(path, {**old, "type": "Opaque"})
@@ -224,7 +233,89 @@ async def test_a_secret_that_was_deleted_is_created_again(sandbox: Sandbox) -> N
     async with client_for(sandbox.cluster) as client:
         source = secret_source(sandbox, client, NOW)
         first = await source.load()
-        sandbox.outside.delete(SECRET.object_path(sandbox.namespace, "certificates"))
+        delete_secrets(sandbox, "certificates")
+        second = await source.load()
+        assert second.serving != first.serving
+        assert second.authority == first.authority
+        assert await source.load() == second
+
+
+async def test_if_both_secrets_are_deleted_there_is_a_new_authority(sandbox: Sandbox) -> None:
+    async with client_for(sandbox.cluster) as client:
+        source = secret_source(sandbox, client, NOW)
+        first = await source.load()
+        delete_secrets(sandbox, "certificates", "certificates-ca")
         second = await source.load()
         assert second.authority != first.authority
         assert await source.load() == second
+
+
+async def test_if_the_authority_is_lost_the_old_one_stays_trusted(sandbox: Sandbox) -> None:
+    async with client_for(sandbox.cluster) as client:
+        source = secret_source(sandbox, client, NOW)
+        first = await source.load()
+        delete_secrets(sandbox, "certificates-ca")
+        second = await source.load()
+        assert second.serving != first.serving
+        assert second.authority.endswith(first.authority)
+        assert len(x509.load_pem_x509_certificates(second.authority)) == 2
+        assert await source.load() == second
+
+
+async def test_the_secret_that_schedulers_mount_holds_no_key_of_the_authority(
+    sandbox: Sandbox,
+) -> None:
+    async with client_for(sandbox.cluster) as client:
+        await secret_source(sandbox, client, NOW).load()
+    mounted, kept = secret_data(sandbox, "certificates"), secret_data(sandbox, "certificates-ca")
+    assert sorted(mounted) == ["ca.crt", "client.crt", "client.key", "tls.crt", "tls.key"]
+    assert sorted(kept) == ["ca.crt", "ca.key"]
+    assert kept["ca.key"] not in mounted.values()
+
+
+async def test_the_key_in_a_secret_of_an_earlier_version_is_moved(sandbox: Sandbox) -> None:
+    """Those who trust the authority, and schedulers with its certificates, notice nothing."""
+    key = f"{sandbox.namespace}/certificates"
+    earlier = earlier_body(key, new_bundle(NAMES, NOW))
+    sandbox.outside.create(SECRET.object_path(sandbox.namespace, "").rstrip("/"), earlier)
+    async with client_for(sandbox.cluster) as client:
+        loaded = await asyncio.gather(
+            *(secret_source(sandbox, client, NOW).load() for _ in range(3))
+        )
+    mounted, kept = secret_data(sandbox, "certificates"), secret_data(sandbox, "certificates-ca")
+    ca_key = earlier["data"].pop("ca.key")
+    assert mounted == earlier["data"]
+    assert kept == {"ca.crt": earlier["data"]["ca.crt"], "ca.key": ca_key}
+    assert base64.b64encode(loaded[0].serving.certificate).decode() == mounted["tls.crt"]
+    assert loaded[0] == loaded[1] == loaded[2]
+
+
+async def test_an_interrupted_renewal_of_the_authority_is_completed(sandbox: Sandbox) -> None:
+    async with client_for(sandbox.cluster) as client:
+        source = secret_source(sandbox, client, NOW)
+        first = await source.load()
+        renewed_authority = authority_data(new_bundle(NAMES, NOW))
+        path = SECRET.object_path(sandbox.namespace, "certificates-ca")
+        sandbox.outside.patch(path, {"data": renewed_authority})
+        second = await source.load()
+        assert await source.load() == second
+    newest, before = x509.load_pem_x509_certificates(second.authority)
+    assert before == x509.load_pem_x509_certificate(first.authority)
+    certificate = x509.load_pem_x509_certificate(second.serving.certificate)
+    certificate.verify_directly_issued_by(newest)
+
+
+def delete_secrets(sandbox: Sandbox, *names: str) -> None:
+    for name in names:
+        sandbox.outside.delete(SECRET.object_path(sandbox.namespace, name))
+
+
+def secret_data(sandbox: Sandbox, name: str) -> dict[str, str]:
+    data: dict[str, str] = sandbox.outside.get(SECRET.object_path(sandbox.namespace, name))["data"]
+    return data
+
+
+def earlier_body(key: str, bundle: Bundle) -> dict[str, Any]:
+    """A Secret as earlier versions wrote it, with everything in it."""
+    authority_key = base64.b64encode(bundle.authority_key).decode()
+    return body(key, {**data_of(bundle), "ca.key": authority_key})

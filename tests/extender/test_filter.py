@@ -14,6 +14,7 @@ from tests.extender.extender_requests import (
     RecordedEvents,
     decoded,
     extender_for,
+    filter_response,
     filtered,
     nodes,
     put,
@@ -162,6 +163,17 @@ def test_promised_room_is_kept_for_whom_it_was_promised_to() -> None:
     assert filtered(extender, small, ["a"]) == ["a"], "let through: the room is still there"
 
 
+def test_room_that_the_scheduler_keeps_itself_is_load_and_not_kept_a_second_time() -> None:
+    amounts = {"cpu": 4000, "memory": 0, "pods": 1}
+    objects = [*nodes("a"), filled("a", cpu="5500m")]
+    ours = extender_for(objects, Planned({}, [PromisedRoom("a", amounts)]))
+    assert filtered(ours, NEW, ["a"]) == []
+    kept = PromisedRoom("a", amounts, kept_by_scheduler=True)
+    assert filtered(extender_for(objects, Planned({}, [kept])), NEW, ["a"]) == ["a"]
+    strict = extender_for(objects, Planned({}, [kept]), strict_filter=True)
+    assert refused(strict, NEW, ["a"]) == {"a": "node(s) would have CPU above 80% with this pod"}
+
+
 def test_all_promises_on_a_node_count_together_and_any_resource_does() -> None:
     gpu = "nvidia.com/gpu"
     promises = [PromisedRoom("a", {gpu: 1, "cpu": 10}) for number in range(3)]
@@ -225,7 +237,7 @@ def test_a_node_that_we_do_not_know_is_left_to_the_scheduler() -> None:
 def test_no_nodes_in_give_no_nodes_out() -> None:
     extender = extender_for(nodes("a"))
     assert filtered(extender, NEW, []) == []
-    result = decoded(extender.filter(with_names(NEW, None)))
+    result = decoded(filter_response(extender, with_names(NEW, None)))
     assert result["Nodes"] == {"items": []}
     assert not result["FailedAndUnresolvableNodes"]
 

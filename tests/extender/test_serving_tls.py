@@ -3,21 +3,27 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from rescheduler.errors import SettingsError
 from rescheduler.extender import http_server
-from rescheduler.extender.http_server import Endpoints, serving
+from rescheduler.extender.client_authorization import ClientAuthorization
+from rescheduler.extender.handlers import ExtenderHandlers
+from rescheduler.extender.http import listener
+from rescheduler.extender.http_server import MOST_REVIEWS, Endpoints, serving
 from rescheduler.extender.tls.certificates import (
     CERTIFICATE_LIFETIME,
     Bundle,
+    issued,
     new_bundle,
     new_client,
     new_serving,
@@ -31,20 +37,31 @@ from rescheduler.extender.tls.serving_tls import (
 )
 from testcluster.builders import pod
 from testcluster.serving import write_certificates
-from tests.extender.extender_requests import extender_for, nodes
+from tests.extender.extender_requests import Planned, RecordedEvents, extender_for, nodes, scored
 
 NOW = datetime.now(UTC)
 NAMES = ("127.0.0.1", "localhost")
 BINDING = {"PodName": "web", "PodNamespace": "shop", "PodUID": "1", "Node": "a"}
 ARGS: dict[str, Any] = {"Pod": pod("shop/web"), "NodeNames": ["a"]}
+REVIEW = {
+    "apiVersion": "admission.k8s.io/v1",
+    "request": {"uid": "7", "kind": {"kind": "Pod"}, "operation": "CREATE"},
+}
+EXPIRES_SOON = "A client's certificate expires soon"
+HAS_EXPIRED = "Refused a client whose certificate has expired"
 REFUSED = (aiohttp.ClientError, ssl.SSLError, ConnectionError)
 
 
 class Allowing:
     """A webhook that changes nothing."""
 
-    def review(self, body: bytes) -> bytes:
+    def review(self, request: object, *, is_from_api_server: bool) -> bytes:
+        asked.append(is_from_api_server)
         return b"{}"
+
+
+asked: list[bool] = []
+"""Whether the API server sent the reviews, one after the other."""
 
 
 @pytest.fixture
@@ -53,10 +70,16 @@ def bundle() -> Bundle:
 
 
 @asynccontextmanager
-async def served(tls: ServingContext) -> AsyncIterator[int]:
-    """The port of a server that knows one node."""
-    endpoints = Endpoints(extender_for(nodes("a")), Allowing(), lambda: "")  # type: ignore[arg-type]
-    async with serving(endpoints, tls, "127.0.0.1", 0) as port:
+async def served(
+    tls: ServingContext,
+    clients: ClientAuthorization | None = None,
+    extender: ExtenderHandlers | None = None,
+) -> AsyncIterator[int]:
+    """The port of a server that knows one node, unless an extender with others is given."""
+    extender = extender or extender_for(nodes("a"))
+    endpoints = Endpoints(extender, Allowing(), lambda: "")  # type: ignore[arg-type]
+    clients = clients or ClientAuthorization(tls)
+    async with serving(endpoints, tls, clients, "127.0.0.1", 0) as port:
         yield port
 
 
@@ -149,6 +172,184 @@ async def test_where_anyone_may_ask_nobody_may_bind(bundle: Bundle, tmp_path: Pa
         assert await status_of(port, context, "/extender/bind", BINDING) == 403
 
 
+@pytest.mark.parametrize(
+    ("name", "status"), [("kube-scheduler", 400), ("system:kube-scheduler", 400), ("someone", 403)]
+)
+async def test_only_named_clients_of_the_authority_may_bind(
+    bundle: Bundle, tmp_path: Path, name: str, status: int
+) -> None:
+    """400 is for the body, which is no binding: the client got so far."""
+    tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted, bundle.trusted))
+    client = issued(bundle.authority, name, ExtendedKeyUsageOID.CLIENT_AUTH, NOW)
+    async with served(tls) as port:
+        context = trusting(bundle.trusted, tmp_path, client)
+        assert await status_of(port, context, "/extender/bind", {}) == status
+        assert await status_of(port, context) == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("kube-scheduler", True), ("someone", False), (None, False)]
+)
+async def test_only_what_a_named_client_asks_changes_anything(
+    bundle: Bundle, tmp_path: Path, name: str | None, expected: bool
+) -> None:
+    """For others of the authority, and for strangers, nothing is reserved, assumed or recorded."""
+    client = issued(bundle.authority, name, ExtendedKeyUsageOID.CLIENT_AUTH, NOW) if name else None
+    trusted = bundle.trusted if name else b""
+    tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted, trusted))
+    planned, events = Planned(), RecordedEvents()
+    big, newcomer = pod("shop/big", cpu="9"), pod("shop/new", cpu="1")
+    extender = extender_for(nodes("a", "b"), planned, events)
+    async with served(tls, extender=extender) as port:
+        context = trusting(bundle.trusted, tmp_path, client)
+        for verb in ("filter", "prioritize"):
+            body = {"Pod": big, "NodeNames": ["a"]}
+            assert await status_of(port, context, f"/extender/{verb}", body) == 200
+    assert bool(planned.reserved_for) == expected
+    assert bool(events.events) == expected
+    is_assumed = scored(extender, newcomer, ["a", "b"]) != {"a": 10, "b": 10}
+    assert is_assumed == expected
+
+
+async def test_what_others_ask_leaves_the_load_that_a_scheduler_has_caused(
+    bundle: Bundle, tmp_path: Path
+) -> None:
+    tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted))
+    extender = extender_for(nodes("a", "b"))
+    scored(extender, pod("shop/big", cpu="8"), ["a"])
+    async with served(tls, extender=extender) as port:
+        body = {"Pod": pod("shop/big", cpu="8"), "NodeNames": ["b"]}
+        context = trusting(bundle.trusted, tmp_path)
+        assert await status_of(port, context, "/extender/prioritize", body) == 200
+    assert scored(extender, pod("shop/new", cpu="1"), ["a", "b"]) == {"a": 0, "b": 10}
+
+
+async def test_clients_that_may_bind_can_be_named_by_a_dns_name_too(
+    bundle: Bundle, tmp_path: Path
+) -> None:
+    tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted, bundle.trusted))
+    names = x509.SubjectAlternativeName([x509.DNSName("scheduler.example")])
+    purpose = ExtendedKeyUsageOID.CLIENT_AUTH
+    client = issued(bundle.authority, "kube-scheduler", purpose, NOW, names)
+    context = trusting(bundle.trusted, tmp_path, client)
+    for allowed, status in (("scheduler.example", 400), ("another", 403)):
+        async with served(tls, ClientAuthorization(tls, (allowed,))) as port:
+            assert await status_of(port, context, "/extender/bind", {}) == status
+
+
+async def test_a_client_whose_certificate_expires_soon_is_reported_once(
+    bundle: Bundle, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A certificate that was copied from the Secret, instead of mounted, is never renewed."""
+    tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted, bundle.trusted))
+    old = new_client(bundle.authority, NOW - CERTIFICATE_LIFETIME * 0.8)
+    async with served(tls) as port:
+        for client in (bundle.client, old, old):
+            assert await status_of(port, trusting(bundle.trusted, tmp_path, client)) == 200
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages.count(EXPIRES_SOON) == 1
+
+
+async def test_a_certificate_that_expires_on_an_open_connection_is_refused_from_then_on(
+    bundle: Bundle, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted, bundle.trusted))
+    now = NOW
+    clients = ClientAuthorization(tls, clock=lambda: now.timestamp())
+    context = trusting(bundle.trusted, tmp_path, bundle.client)
+    async with served(tls, clients) as port:
+        connector = aiohttp.TCPConnector(ssl=context, limit=1)
+        url = f"https://127.0.0.1:{port}"
+        async with aiohttp.ClientSession(url, connector=connector) as session:
+            for moment, binding, asking, warnings in (
+                (NOW, 400, 200, []),
+                (NOW + CERTIFICATE_LIFETIME * 0.9, 400, 200, [EXPIRES_SOON]),
+                (NOW + CERTIFICATE_LIFETIME * 1.1, 403, 403, [HAS_EXPIRED]),
+            ):
+                now = moment
+                caplog.clear()
+                async with session.post("/extender/bind", json={}) as response:
+                    assert response.status == binding
+                for verb in ("filter", "prioritize"):
+                    async with session.post(f"/extender/{verb}", json=ARGS) as response:
+                        assert response.status == asking
+                        answer = await response.json()
+                reported = [record.getMessage() for record in caplog.records]
+                assert [message for message in reported if "certificate" in message] == warnings
+            assert "kube-scheduler: expired on" in answer["error"]
+
+
+async def test_only_the_api_server_knows_the_path_of_the_webhook(
+    bundle: Bundle, tmp_path: Path
+) -> None:
+    credentials = ServingCredentials(bundle.serving, bundle.trusted)
+    tls, context = ServingContext(credentials), trusting(bundle.trusted, tmp_path)
+    token = credentials.webhook_token
+    asked.clear()
+    async with served(tls) as port:
+        for path in ("", "/", f"/{token}", f"/{token}x", "/%ff", "/wrong"):
+            await status_of(port, context, f"/webhook/pods{path}", REVIEW)
+    # A path that ends in a slash does not exist.
+    assert asked == [False, True, False, False, False]
+
+
+async def test_connections_above_the_limit_are_closed_and_others_answered(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "MOST_CONNECTIONS", 3)
+    tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted))
+    context = trusting(bundle.trusted, tmp_path)
+    async with served(tls) as port:
+        kept = [await asyncio.open_connection("127.0.0.1", port, ssl=context) for _ in range(3)]
+        with pytest.raises(REFUSED):
+            await status_of(port, context)
+        kept.pop()[1].close()
+        await eventually_answered(port, context)
+        for _, writer in kept:
+            writer.close()
+
+
+async def test_a_connection_without_a_request_is_closed(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "FIRST_REQUEST_SECONDS", 0.1)
+    tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted))
+    context = trusting(bundle.trusted, tmp_path)
+    async with asyncio.timeout(120), served(tls) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        writer.write(b"POST /webhook/pods HTTP/1.1\r\nHost: us\r\n")
+        with suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
+
+
+async def test_requests_above_the_limit_are_refused_at_once(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "READ_SECONDS", 3600.0)
+    tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted))
+    context = trusting(bundle.trusted, tmp_path)
+    async with asyncio.timeout(120), served(tls) as port:
+        slow = [await half_a_request(port, context) for _ in range(MOST_REVIEWS)]
+        while await status_of(port, context, "/webhook/pods", REVIEW) != 429:
+            assert asked, "all of them are being read"
+        assert await status_of(port, context) == 200, "the extender has a limit of its own"
+        for _, writer in slow:
+            writer.close()
+        await eventually_answered(port, context, "/webhook/pods", REVIEW)
+
+
+async def eventually_answered(port: int, context: ssl.SSLContext, *request: Any) -> None:
+    """Wait until a request is answered."""
+    deadline = asyncio.get_running_loop().time() + 60
+    while True:
+        with suppress(*REFUSED):
+            if await status_of(port, context, *request) == 200:
+                return
+        assert asyncio.get_running_loop().time() < deadline, "not answered within 60 s"
+        await asyncio.sleep(0.02)
+
+
 async def test_an_empty_authority_for_clients_is_not_taken_for_none(tmp_path: Path) -> None:
     write_certificates(tmp_path)
     (tmp_path / "clients.crt").write_bytes(b"")
@@ -179,7 +380,7 @@ async def test_a_host_that_cannot_be_one_is_named(bundle: Bundle, host: str) -> 
     tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted))
     endpoints = Endpoints(extender_for([]), Allowing(), lambda: "")  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="cannot listen there"):
-        async with serving(endpoints, tls, host, 0):
+        async with serving(endpoints, tls, ClientAuthorization(tls), host, 0):
             pass
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.migration.support import (
     is_ready,
     node_of,
     other_node,
+    set_running,
 )
 
 STEERED_BY = "rescheduler.dev/steered-by"
@@ -209,6 +211,35 @@ async def test_a_migration_deleted_while_its_replacement_is_steered_leaves_no_ma
     assert STEERED_BY not in new["metadata"].get("annotations", {})
 
 
+async def test_a_pod_that_stops_slower_than_a_step_may_take_gets_a_steered_replacement(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """Its replacement is created only when it has ended, long after the step's time."""
+    (home,) = sandbox.add_nodes("home", managed=False)
+    template = sandbox.here(terminationGracePeriodSeconds=600)
+    apply(sandbox.cluster, statefulset(f"{sandbox.namespace}/db", 1, "100m", template=template))
+    await sandbox.until(lambda: home in map(node_of, sandbox.pods()), "it is bound")
+    (old,) = sandbox.pods("db")
+    set_running(sandbox, old)
+    target, *_ = sandbox.add_nodes("target", "other", "another")
+    async with (
+        serving_on(sandbox.cluster, tmp_path, webhook=True),
+        controller_on(sandbox.cluster),
+    ):
+        await asyncio.to_thread(wait_until_webhook_is_called, sandbox)
+        name = sandbox.migrate(old, target, timeoutSeconds=2)
+        await sandbox.until(lambda: sandbox.status(name).get("step") == "Landing", "it is evicted")
+        evicted = datetime.fromisoformat(sandbox.status(name)["stepStartedAt"])
+        await sandbox.until(
+            lambda: datetime.now(UTC) - evicted > timedelta(seconds=4), "its time is over"
+        )
+        assert sandbox.status(name)["step"] == "Landing"
+        path = sandbox.path("pods", old["metadata"]["name"])
+        sandbox.outside.request("DELETE", path, {"gracePeriodSeconds": 0})
+        (status,) = await sandbox.finished(name)
+    assert (status["outcome"], status["steered"]) == ("Landed", True), status
+
+
 async def test_without_webhook_and_extender_a_move_is_marked_as_unsteered(sandbox: Sandbox) -> None:
     sandbox.add_nodes("a", "b")
     (old,) = sandbox.deploy("web", 1, strategy={"type": "Recreate"})
@@ -269,10 +300,10 @@ async def test_preferences_are_added_to_those_that_a_pod_has(
 async def test_two_replacements_of_one_workload_each_get_to_their_target(
     sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    """They look the same."""
-    nodes = sandbox.add_nodes("a", "b", "c", "d")
+    """They look the same. The scheduler would not bring both to one node: it spreads replicas."""
+    sandbox.add_nodes("a", "b", "c", "d")
     moved = sandbox.deploy("web", 4, strategy={"type": "Recreate"})[:2]
-    targets = [next(name for name in nodes if name != node_of(old)) for old in moved]
+    targets = sandbox.add_nodes("e", "f")
     async with (
         serving_on(sandbox.cluster, tmp_path, webhook=True),
         controller_on(sandbox.cluster, QUICK_OPTIONS),

@@ -6,13 +6,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from rescheduler.extender.scheduling_request import scheduling_request
 from rescheduler.extender.waiting_migrations import WaitingMigrations
-from rescheduler.extender.webhook.admission import AdmissionHandler
+from rescheduler.extender.webhook.admission import AdmissionHandler, request_in
 from rescheduler.labels import MIGRATION_ID
 from rescheduler.migration.migration_object import (
     Migration,
-    MigrationCondition,
     MigrationMeta,
     MigrationSpec,
     MigrationStatus,
@@ -23,8 +24,10 @@ from rescheduler.migration.migration_object import (
 )
 from rescheduler.migration.moving_pod import MovingPod, PodMeta
 from rescheduler.model.moves import Mode
-from rescheduler.model.objects import Labels, OwnerReference
+from rescheduler.model.objects import Labels, OwnerReference, Pod
 from rescheduler.model.tables.cluster_tables import ClusterTables
+from testcluster.builders import pod
+from tests.extender.extender_requests import with_names
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 700_000, tzinfo=UTC)
 HASH = "pod-template-hash"
@@ -36,8 +39,9 @@ class Watches:
     def __init__(self) -> None:
         self.time = 0.0
         self.marked: list[str] = []
+        self.tables = ClusterTables()
         self.waiting = WaitingMigrations(
-            ClusterTables(),
+            self.tables,
             self,  # type: ignore[arg-type]
             lambda pod, migration: self.marked.append(pod.name),
             lambda: self.time,
@@ -70,11 +74,15 @@ def evicting(name: str, kind: str = "ReplicaSet", pod: str = "web-old", **status
         "mode": Mode.EVICT,
         "source_node": "a",
         "workload": WorkloadReference(kind, "web", "owner", template_hash="v1"),
-        "conditions": (MigrationCondition("Started", "True", last_transition_time=NOW),),
         **status,
     }
     return Migration(
-        MigrationMeta(name=name, namespace="shop", uid=f"uid-of-{name}"),
+        MigrationMeta(
+            name=name,
+            namespace="shop",
+            uid=f"uid-of-{name}",
+            creation_timestamp=NOW.replace(microsecond=0),
+        ),
         MigrationSpec(PodReference(pod, f"old-of-{name}"), "b"),
         MigrationStatus(**given),
     )
@@ -134,6 +142,18 @@ def test_nothing_is_steered_for_a_migration_that_waits_for_nothing(
     assert watches.found_for(new_pod()) is None
 
 
+def test_pods_of_other_namespaces_have_no_part_in_a_migration(watches: Watches) -> None:
+    """Anyone may write the uid of somebody else's migration or ReplicaSet into pods of theirs."""
+    watches.migration(evicting("one"))
+    mark = {MIGRATION_ID: "uid-of-one"}
+    watches.pod(replace(new_pod("strange", "1", labels=mark), namespace="elsewhere"))
+    assert watches.found_for(replace(new_pod(), namespace="elsewhere")) is None
+    for labels in ({}, mark):
+        strange = replace(new_pod("strange", "1", labels=labels), namespace="elsewhere")
+        assert watches.waiting.target_of(strange) is None
+    assert watches.found_for(new_pod()) == "one"
+
+
 def test_in_a_stateful_set_only_the_pod_of_that_name_is_steered(watches: Watches) -> None:
     watches.migration(evicting("one", "StatefulSet", "web-1"))
     assert watches.found_for(new_pod("web-10")) is None
@@ -154,16 +174,30 @@ def test_a_pod_that_was_pending_before_is_no_replacement(watches: Watches) -> No
     assert watches.marked == ["web-new"]
 
 
+def test_a_pod_that_was_created_before_the_eviction_is_no_replacement(watches: Watches) -> None:
+    evicted_at = NOW.replace(microsecond=0) + timedelta(minutes=5)
+    watches.migration(evicting("one", step=Step.LANDING, evicted_at=evicted_at))
+    assert watches.found_for(new_pod("web-early", "1", NOW + timedelta(minutes=4))) is None
+    assert watches.found_for(new_pod("web-new", "2", evicted_at)) == "one"
+
+
 def review(pod: dict[str, Any], **request: Any) -> bytes:
-    content = {"uid": "7", "kind": {"kind": "Pod"}, "operation": "CREATE", "object": pod, **request}
+    content = {
+        "uid": "7",
+        "kind": {"kind": "Pod"},
+        "namespace": "shop",
+        "operation": "CREATE",
+        "object": pod,
+        **request,
+    }
     return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "request": content})
 
 
-def has_patch(admission: AdmissionHandler, body: bytes) -> bool:
-    return "patch" in msgspec.json.decode(admission.review(body))["response"]
+def has_patch(admission: AdmissionHandler, body: bytes, **who: bool) -> bool:
+    return "patch" in msgspec.json.decode(admission.review(request_in(body), **who))["response"]
 
 
-POD = {"metadata": msgspec.to_builtins(new_pod()), "spec": {"affinity": None}}
+POD: dict[str, Any] = {"metadata": msgspec.to_builtins(new_pod()), "spec": {"affinity": None}}
 
 
 def test_a_dry_run_gets_the_same_response_and_changes_nothing(
@@ -180,6 +214,37 @@ def test_a_dry_run_gets_the_same_response_and_changes_nothing(
     assert not has_patch(admission, review(POD))
 
 
+def test_a_review_of_a_stranger_keeps_no_migration_from_its_pod(watches: Watches) -> None:
+    watches.migration(evicting("one"))
+    admission = AdmissionHandler(watches.waiting, lambda: NOW, lambda: "")
+    for _ in range(3):
+        assert has_patch(admission, review(POD), is_from_api_server=False)
+    assert has_patch(admission, review(POD), is_from_api_server=True)
+    assert not has_patch(admission, review(POD), is_from_api_server=False), "now it is reserved"
+
+
+def test_without_reserving_a_target_is_found_and_nothing_is_marked(watches: Watches) -> None:
+    watches.migration(evicting("one"))
+    assert watches.waiting.target_of(new_pod("strange", "1"), reserve=False) == "b"
+    assert watches.waiting.target_of(new_pod("web-new", "2")) == "b"
+    assert watches.marked == ["web-new"]
+
+
+def test_only_the_controller_of_a_pod_is_looked_at() -> None:
+    """Anyone may send a pod with a hundred thousand owners."""
+    owners = [{"uid": str(number)} for number in range(1_000)]
+    body = {**POD, "metadata": {**POD["metadata"], "ownerReferences": owners}}
+    reviewed, asked = request_in(review(body)).object, scheduling_request(with_names(body, []), 0)
+    assert reviewed is not None
+    assert reviewed.metadata.owner_references == asked.pod.owner_references == ()
+    controlled = {**POD["metadata"], "ownerReferences": [*owners, {"uid": "c", "controller": True}]}
+    body = {**POD, "metadata": {**controlled, "name": "web-new"}}
+    reviewed, asked = request_in(review(body)).object, scheduling_request(with_names(body, []), 0)
+    assert reviewed is not None
+    for meta in (reviewed.metadata, asked.pod):
+        assert [owner.uid for owner in meta.owner_references] == ["c"]
+
+
 def test_while_the_view_is_too_old_pods_pass_unchanged(watches: Watches) -> None:
     watches.migration(evicting("one"))
     why = "the view of the cluster is 200s old"
@@ -187,3 +252,20 @@ def test_while_the_view_is_too_old_pods_pass_unchanged(watches: Watches) -> None
     assert not has_patch(admission, review(POD))
     why = ""
     assert has_patch(admission, review(POD))
+
+
+def test_the_scheduler_keeps_the_room_of_a_new_pod_that_is_nominated(watches: Watches) -> None:
+    old = pod("shop/web-old", on="a", cpu="1")
+    watches.tables.pods.put(msgspec.convert(old, Pod))
+    watches.migration(evicting("one", mode=Mode.HANDOFF, step=Step.STARTING))
+    labels = {MIGRATION_ID: "uid-of-one"}
+    watches.pod(new_pod("web-new", "7", labels=labels))
+    stranger = new_pod("stranger", "9")
+    (promise,) = watches.waiting.promises_to_others(stranger)
+    assert (promise.node, promise.amounts["cpu"]) == ("b", 1000)
+    assert not promise.kept_by_scheduler
+    gated = pod("shop/web-new", cpu="1", labels=labels)
+    gated["status"]["nominatedNodeName"] = "b"
+    watches.tables.pods.put(msgspec.convert(gated, Pod))
+    (promise,) = watches.waiting.promises_to_others(stranger)
+    assert promise.kept_by_scheduler

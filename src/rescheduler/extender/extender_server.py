@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from rescheduler.errors import ReschedulerError
+from rescheduler.extender.client_authorization import KUBE_SCHEDULERS, ClientAuthorization
 from rescheduler.extender.handlers import ExtenderHandlers, OnOverload
 from rescheduler.extender.http_server import Endpoints, serving
 from rescheduler.extender.replacement_marker import ReplacementMarker
@@ -45,6 +46,9 @@ class ServeOptions:
     """The host names and addresses in the serving certificate that we issue."""
     client_authority: Path | None = None
     """The CA that client certificates must be signed by."""
+    bind_clients: Sequence[str] = KUBE_SCHEDULERS
+    """The names in the certificates of schedulers. Only they may bind pods, and only what they ask
+    reserves or writes anything."""
     webhook: WebhookAddress | None = None
     """None leaves the webhook unregistered."""
 
@@ -91,10 +95,11 @@ class ExtenderServer:
         credentials = await source.load()
         tls = ServingContext(credentials)
         endpoints = Endpoints(self._extender, self._admission, self._why_not_ready)
-        async with serving(endpoints, tls, self._options.host, self._options.port):
-            await self._register(credentials)
+        options = self._options
+        clients = ClientAuthorization(tls, options.bind_clients)
+        async with serving(endpoints, tls, clients, options.host, options.port):
             tasks = [
-                asyncio.create_task(keep_certificates_current(source, tls, self._register)),
+                asyncio.create_task(self._keep_registered(source, tls, credentials)),
                 asyncio.create_task(self._marker.run()),
                 asyncio.create_task(self._recorder.run()),
             ]
@@ -114,13 +119,24 @@ class ExtenderServer:
             self._server, options.secret, options.names, self._clock, options.client_authority
         )
 
+    async def _keep_registered(
+        self, source: CertificateSource, tls: ServingContext, credentials: ServingCredentials
+    ) -> None:
+        """Register the webhook when the cluster is loaded; then keep it and certificates current.
+
+        A program that cannot read the cluster ends, and must leave no webhook behind.
+        """
+        await self._watching.synced()
+        await self._register(credentials)
+        await keep_certificates_current(source, tls, self._register)
+
     async def _register(self, credentials: ServingCredentials) -> None:
         """Register the webhook, if wanted. A failure is only logged: the extender still works."""
         if self._options.webhook is None:
             return
         excluded = self.policy.excluded_namespaces
         try:
-            await register(self._server, self._options.webhook, credentials.authority, excluded)
+            await register(self._server, self._options.webhook, credentials, excluded)
         except ReschedulerError as error:
             logger.error("Failed to register the webhook", extra={"error": str(error)})
 

@@ -18,12 +18,10 @@ from rescheduler.extender.assumed_pods import AssumedPods
 from rescheduler.extender.filter import (
     FilterDecision,
     FilterLimits,
-    PodDemand,
     filter_nodes,
     leaves_too_little,
 )
 from rescheduler.extender.live_node_loads import (
-    MEASURED,
     UNKNOWN,
     CandidateNodes,
     LiveNodeLoads,
@@ -32,23 +30,17 @@ from rescheduler.extender.live_node_loads import (
 from rescheduler.extender.prioritize import node_scores
 from rescheduler.extender.protocol import (
     HIGHEST_SCORE,
-    ExtenderArgs,
     ExtenderBindingArgs,
     ExtenderBindingResult,
-    ExtenderFilterResult,
-    ExtenderPod,
-    HostPriority,
-    NodeList,
     decoded,
 )
+from rescheduler.extender.scheduling_request import SchedulingRequest, column
+from rescheduler.extender.scheduling_response import FilteredNodes, ScoredNodes
 from rescheduler.extender.waiting_migrations import PromisedRoom, WaitingMigrations
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.event_recorder import EventRecorder, about_pod
-from rescheduler.labels import UNSCHEDULABLE_TAINT
-from rescheduler.model.objects import PodSpec
-from rescheduler.model.snapshot import Bools, Floats
+from rescheduler.model.snapshot import Bools
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.planning.feasibility.filter_plugin import tolerates
 from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
@@ -56,6 +48,9 @@ logger = logging.getLogger(__name__)
 ALL_OVERLOADED = "AllNodesOverloaded"
 # The scheduler tries a pod again and again; an Event about it is recorded once.
 MOST_REMEMBERED = 10_000
+
+# A scheduler sends each node once. It may know of nodes that our watch has not shown yet.
+MOST_PER_KNOWN_NODE, MOST_UNKNOWN_NODES = 2, 1_000
 
 NO_ROW = -2
 """Stands for the row of a target that no longer exists; unlike UNKNOWN, no candidate has it."""
@@ -65,12 +60,10 @@ OnOverload = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
-class ResolvedArgs:
-    """The arguments of `filter` and `prioritize`, with all that we know about pod and nodes."""
+class ResolvedNodes:
+    """The nodes of a request, with all that we know about them and the pod."""
 
-    names: list[str]
     nodes: CandidateNodes
-    demand: PodDemand
     promised: Bools
     """The nodes where the pod would take room that is promised to others."""
     target: int | None
@@ -78,7 +71,11 @@ class ResolvedArgs:
 
 
 class ExtenderHandlers:
-    """Answers kube-scheduler from the tables, the policy and the migrations under way."""
+    """Answers kube-scheduler from the tables, the policy and the migrations under way.
+
+    Anyone may be able to ask for filter and prioritize. Only what a scheduler asks that we know by
+    its name makes us reserve, assume, mark or record anything.
+    """
 
     def __init__(
         self,
@@ -102,29 +99,38 @@ class ExtenderHandlers:
         self._on_overload = on_overload
         self._reported: OrderedDict[str, None] = OrderedDict()
 
-    def filter(self, body: bytes) -> bytes:
+    @property
+    def most_nodes(self) -> int:
+        """How many nodes a request may have; some may be new, and we do not know them yet."""
+        return MOST_PER_KNOWN_NODE * len(self._nodes.row_of) + MOST_UNKNOWN_NODES
+
+    def filter(
+        self, request: SchedulingRequest, *, is_from_scheduler: bool = True
+    ) -> FilteredNodes:
         """The nodes that a pod may use, and why not the others."""
-        args = decoded(body, ExtenderArgs)
-        resolved = self._resolved(args)
+        resolved = self._resolved(request, reserve=is_from_scheduler)
         limits = self._limits()
         decision = filter_nodes(
-            resolved.nodes, resolved.demand, limits, resolved.promised, resolved.target
+            resolved.nodes, request.demand, limits, resolved.promised, resolved.target
         )
-        if decision.all_overloaded:
-            self._report_overload_once(args.pod, resolved, decision, limits)
-        return msgspec.json.encode(filter_result(args, resolved.names, decision))
+        if decision.all_overloaded and is_from_scheduler:
+            self._report_overload_once(request, resolved.nodes, decision, limits)
+        return FilteredNodes(request, decision)
 
-    def prioritize(self, body: bytes) -> bytes:
+    def prioritize(
+        self, request: SchedulingRequest, *, is_from_scheduler: bool = True
+    ) -> ScoredNodes:
         """A score for each node."""
-        args = decoded(body, ExtenderArgs)
-        resolved = self._resolved(args)
-        nodes, requests, key = resolved.nodes, resolved.demand.requests, args.pod.metadata.key
-        self._assumed.forget(key)
+        resolved = self._resolved(request, reserve=is_from_scheduler)
+        nodes, requests, key = resolved.nodes, request.demand.requests, request.pod.key
+        if is_from_scheduler:
+            self._assumed.forget(key)
         nodes = replace(nodes, used=nodes.used + self._assumed.load_on(nodes.rows))
         weights, mean_load = self.policy.score_weights, self._loads.mean_load()
         scores = node_scores(nodes, requests, weights, mean_load, resolved.target)
-        self._assumed.assume(key, nodes.rows[scores == HIGHEST_SCORE], requests)
-        return msgspec.json.encode(list(map(HostPriority, resolved.names, scores.tolist())))
+        if is_from_scheduler:
+            self._assumed.assume(key, nodes.rows[scores == HIGHEST_SCORE], requests)
+        return ScoredNodes(request, scores)
 
     async def bind(self, body: bytes) -> bytes:
         """Bind the pod; if the API server refuses, its message is the response."""
@@ -142,21 +148,16 @@ class ExtenderHandlers:
 
     # ------------------------------------------------------------ what we know about a request
 
-    def _resolved(self, args: ExtenderArgs) -> ResolvedArgs:
-        names, pod = args.names(), args.pod
-        requests = pod.requests()
-        nodes = self._candidates(self._rows_of(names))
-        target = self._migrations.target_of(pod.metadata)
-        promises = self._promises_on(nodes, pod)
-        return ResolvedArgs(
-            names=names,
-            nodes=with_promised_load(nodes, promises),
-            demand=PodDemand(
-                requests=column(requests),
-                tolerates_cordon=tolerates_cordon(pod.spec),
-                has_fixed_node=pod.is_of_daemon_set,
+    def _resolved(self, request: SchedulingRequest, *, reserve: bool) -> ResolvedNodes:
+        nodes = self._candidates(self._rows_of(request.names))
+        target = self._migrations.target_of(request.pod, reserve=reserve)
+        promises = self._migrations.promises_to_others(request.pod)
+        ours_to_keep = [promise for promise in promises if not promise.kept_by_scheduler]
+        return ResolvedNodes(
+            nodes=with_promised_load(nodes, self._by_index(promises, nodes)),
+            promised=self._taking_promised_room(
+                nodes, self._by_index(ours_to_keep, nodes), request.requests
             ),
-            promised=self._taking_promised_room(nodes, promises, requests),
             target=self._index_of(target, nodes) if target is not None else None,
         )
 
@@ -175,9 +176,10 @@ class ExtenderHandlers:
         policy = self.policy
         return FilterLimits(policy.cpu_threshold, policy.memory_threshold, policy.strict_filter)
 
-    def _promises_on(self, nodes: CandidateNodes, pod: ExtenderPod) -> dict[int, Counter[str]]:
-        """What is promised to others on these nodes, by index."""
-        promises = self._migrations.promises_to_others(pod.metadata)
+    def _by_index(
+        self, promises: Sequence[PromisedRoom], nodes: CandidateNodes
+    ) -> dict[int, Counter[str]]:
+        """What is promised on these nodes, by index."""
         if not promises:
             return {}
         row_of = self._nodes.row_of
@@ -189,7 +191,7 @@ class ExtenderHandlers:
         return {index: by_row[int(nodes.rows[index])] for index in indexes.tolist()}
 
     def _taking_promised_room(
-        self, nodes: CandidateNodes, promises: dict[int, Counter[str]], requests: dict[str, int]
+        self, nodes: CandidateNodes, promises: dict[int, Counter[str]], requests: Mapping[str, int]
     ) -> Bools:
         """The nodes where a pod would take room that is promised to others."""
         taking = np.zeros(len(nodes.rows), bool)
@@ -216,41 +218,31 @@ class ExtenderHandlers:
     # ------------------------------------------------------------ Events
 
     def _report_overload_once(
-        self, pod: ExtenderPod, args: ResolvedArgs, decision: FilterDecision, limits: FilterLimits
+        self,
+        request: SchedulingRequest,
+        nodes: CandidateNodes,
+        decision: FilterDecision,
+        limits: FilterLimits,
     ) -> None:
         """Record an Event, in the background, that a pod may go to overloaded nodes."""
-        metadata = pod.metadata
-        if metadata.uid in self._reported:
+        pod = request.pod
+        if pod.uid in self._reported:
             return
-        self._reported[metadata.uid] = None
+        self._reported[pod.uid] = None
         if len(self._reported) > MOST_REMEMBERED:
             self._reported.popitem(last=False)
         best = int(decision.passed[0])
-        cpu, memory = 100 * args.nodes.utilization(args.demand.requests)[:, best]
+        cpu, memory = 100 * nodes.utilization(request.demand.requests)[:, best]
         message = (
             f"With this pod all nodes that could run it ({len(decision.passed)}) are above "
             f"{limits.cpu_percent:g}% of their CPU or {limits.memory_percent:g}% of their memory. "
-            f"They may be used all the same; the least loaded is {args.names[best]} with CPU at "
+            f"They may be used all the same; the least loaded is {request.names[best]} with CPU at "
             f"{cpu:.0f}% and memory at {memory:.0f}%."
         )
-        about = about_pod(metadata.namespace, metadata.name, metadata.uid)
+        about = about_pod(pod.namespace, pod.name, pod.uid)
         self._recorder.record(about, ALL_OVERLOADED, message, warning=True)
-        extra = {"pod": metadata.key, "nodes": len(decision.passed)}
+        extra = {"pod": pod.key, "nodes": len(decision.passed)}
         logger.info("Let overloaded nodes pass for a pod", extra=extra)
-
-
-def filter_result(
-    args: ExtenderArgs, names: Sequence[str], decision: FilterDecision
-) -> ExtenderFilterResult:
-    """A decision as a response: nodes by name or whole, as they were sent."""
-    refused = {names[index]: reason for index, reason in decision.refused.items()}
-    passed = decision.passed.tolist()
-    if args.node_names is not None:
-        passed_names = [names[index] for index in passed]
-        return ExtenderFilterResult(refused, refused, node_names=passed_names)
-    items = args.items
-    nodes = NodeList([items[index] for index in passed])
-    return ExtenderFilterResult(refused, refused, nodes=nodes)
 
 
 def promised_by_node(promises: Sequence[PromisedRoom]) -> dict[str, Counter[str]]:
@@ -269,16 +261,3 @@ def with_promised_load(nodes: CandidateNodes, promises: dict[int, Counter[str]])
     for index, promised in promises.items():
         used[:, index] += column(promised)[:, 0]
     return replace(nodes, used=used)
-
-
-def column(amounts: Mapping[str, int]) -> Floats:
-    """The measured resources of some amounts, as a column."""
-    return np.array([[amounts.get(resource, 0)] for resource in MEASURED], np.float64)
-
-
-def tolerates_cordon(spec: PodSpec) -> bool:
-    """Whether a pod may be scheduled to a cordoned node."""
-    tolerations = spec.tolerations
-    return any(
-        tolerates(toleration, UNSCHEDULABLE_TAINT, "", "NoSchedule") for toleration in tolerations
-    )

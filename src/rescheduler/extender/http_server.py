@@ -1,46 +1,67 @@
 """The HTTPS server: reads requests, checks who sent them, and sends responses.
 
-A request that is too long, too slow or cannot be decoded is refused with the reason. Before the
-cluster is loaded, kube-scheduler gets a 503 and goes on without us.
+A request that is too long, too slow, one too many, or cannot be decoded is refused with the reason.
+Before the cluster is loaded, kube-scheduler gets a 503 and goes on without us.
+
+The server has a thread of its own (see `http/server_thread.py`). It decodes requests and encodes
+responses; only what lies between is computed on the loop that has started it.
 """
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
 
 from aiohttp import web
 
 from rescheduler.errors import SettingsError
-from rescheduler.extender.client_authorization import (
-    Handler,
-    error_response,
-    require_client_ca,
-    require_client_certificate,
-)
+from rescheduler.extender.client_authorization import ClientAuthorization, Handler
 from rescheduler.extender.handlers import ExtenderHandlers
+from rescheduler.extender.http.listener import Listener
+from rescheduler.extender.http.refusals import RequestRefused, error_response
+from rescheduler.extender.http.request_limits import MIB, AdmittedRequest, RequestLimit
+from rescheduler.extender.http.server_thread import in_own_thread, on_loop
 from rescheduler.extender.protocol import BadRequest
+from rescheduler.extender.scheduling_request import (
+    MAX_ARGS_BYTES,
+    MAX_NAMES_BYTES,
+    SchedulingRequest,
+    scheduling_request,
+)
+from rescheduler.extender.scheduling_response import FilteredNodes, ScoredNodes
 from rescheduler.extender.tls.serving_tls import ServingContext
-from rescheduler.extender.webhook.admission import AdmissionHandler
+from rescheduler.extender.webhook.admission import AdmissionHandler, request_in
 from rescheduler.extender.webhook.registration import WEBHOOK_PATH
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-# 5,000 whole nodes of 10 KB and a pod; a scheduler that sends names needs a hundredth of it.
-MAX_ARGS_BYTES = 64 << 20
-# The API server accepts no object of more than 3 MB, and a review may hold one twice.
-MAX_REVIEW_BYTES = 8 << 20
-# No scheduler sends more slowly than this.
-READ_SECONDS = 10.0
+# etcd stores no object above 1.5 MiB, in a shorter form than JSON. A review of a new pod holds the
+# pod once. One that is still longer is created without us.
+MAX_REVIEW_BYTES = 2 * MIB
+MOST_REVIEWS = 100
+# Filter and prioritize, for clients that are not known as schedulers.
+MOST_OTHERS = 16
+# Four names.
+MAX_BINDING_BYTES = 128 << 10
+# kube-scheduler gives up after five seconds unless it is configured otherwise, the API server after
+# one.
+READ_SECONDS = 5.0
 # Longer than the 90 seconds for which a Go client keeps an idle connection: if we were the first to
 # close it, we might do so just as a request comes.
 KEEPALIVE_SECONDS = 120.0
+# How long the rest of a refused body is read, so that its sender sees the response.
+LINGERING_SECONDS = 1.0
+# Anyone can send requests that cannot be decoded; one line in so many seconds tells of them.
+LOG_SECONDS = 10.0
 # How long requests that are being answered may delay the end.
 SHUTDOWN_SECONDS = 2.0
-
-BodyHandler = Callable[[bytes], bytes | Awaitable[bytes]]
 
 
 @dataclass(frozen=True)
@@ -50,60 +71,147 @@ class Endpoints:
     extender: ExtenderHandlers
     admission: AdmissionHandler
     why_not_ready: Callable[[], str]
-    """Why requests cannot be answered now; empty if they can."""
+    """Why requests cannot be answered now; empty if they can. Called from any thread."""
 
 
-def application(endpoints: Endpoints, tls: ServingContext) -> web.Application:
+@dataclass(frozen=True)
+class RequestQuota:
+    """How much some clients may ask at the same time."""
+
+    max_bytes: int
+    limit: RequestLimit
+    turns: AbstractAsyncContextManager[Any] = field(default_factory=nullcontext)
+    """Held by requests whose answer is being computed on the loop that has started the server."""
+
+
+@dataclass(frozen=True)
+class JsonEndpoint:
+    """How the requests of one kind are read and handled."""
+
+    handle: Callable[[Any], Any]
+    """Called on the loop that has started the server, with what `decode` returns."""
+    quota: RequestQuota
+    decode: Callable[[bytes], Any] = bytes
+    """Called in the server's thread."""
+    encode: Callable[[Any], bytes] = bytes
+    """Called in the server's thread, with what `handle` returns."""
+
+
+class Application:
     """The routes. Only those of the extender ask for a client certificate."""
-    app = web.Application(middlewares=[error_responses])
-    extender = endpoints.extender
-    for verb, handle in (("filter", extender.filter), ("prioritize", extender.prioritize)):
-        handler = require_ready(json_handler(handle, MAX_ARGS_BYTES), endpoints)
-        app.router.add_post(f"/extender/{verb}", require_client_certificate(handler, tls))
-    # Binding works before the cluster is loaded, and the scheduler relies on us for it.
-    binding = require_client_certificate(json_handler(extender.bind, MAX_REVIEW_BYTES), tls)
-    app.router.add_post("/extender/bind", require_client_ca(binding, tls))
-    app.router.add_post(WEBHOOK_PATH, json_handler(endpoints.admission.review, MAX_REVIEW_BYTES))
-    app.router.add_get("/healthz", healthz)
-    app.router.add_get("/readyz", readyz(endpoints))
-    return app
+
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        tls: ServingContext,
+        clients: ClientAuthorization,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._endpoints = endpoints
+        self._tls = tls
+        self._clients = clients
+        self._loop = loop
+        # A scheduler asks about one pod at a time, and binds several at once. An API server may
+        # create many pods in the same moment.
+        self._schedulers = RequestQuota(
+            MAX_ARGS_BYTES, RequestLimit(32, 2 * MAX_ARGS_BYTES), asyncio.Semaphore(2)
+        )
+        # Anyone else who may ask takes nothing of what schedulers may ask.
+        self._others = RequestQuota(
+            MAX_NAMES_BYTES, RequestLimit(MOST_OTHERS, 32 * MIB), asyncio.Semaphore(1)
+        )
+        self._binders = RequestQuota(MAX_BINDING_BYTES, RequestLimit(500, 16 * MIB))
+        self._reviewers = RequestQuota(MAX_REVIEW_BYTES, RequestLimit(MOST_REVIEWS, 32 * MIB))
+        self._health_limit = RequestLimit(32)
+
+    def routes(self, middleware: Any) -> web.Application:
+        """All paths, and what handles them."""
+        app = web.Application(middlewares=[middleware])
+        extender, clients = self._endpoints.extender, self._clients
+        filtering = partial(self._schedule, extender.filter, FilteredNodes.encoded)
+        scoring = partial(self._schedule, extender.prioritize, ScoredNodes.encoded)
+        for verb, handle in (("filter", filtering), ("prioritize", scoring)):
+            app.router.add_post(f"/extender/{verb}", clients.require_certificate(handle))
+        # Binding works before the cluster is loaded, and the scheduler relies on us for it.
+        endpoint = JsonEndpoint(extender.bind, self._binders)
+        app.router.add_post("/extender/bind", clients.require_scheduler(self._handler(endpoint)))
+        app.router.add_post(WEBHOOK_PATH, self._review)
+        app.router.add_post(f"{WEBHOOK_PATH}/{{token}}", self._review)
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        return app
+
+    async def _schedule(
+        self,
+        handle: Callable[..., Any],
+        encode: Callable[[Any], bytes],
+        request: web.Request,
+    ) -> web.StreamResponse:
+        """Filter or prioritize, unless we know too little for it."""
+        # Before the body is read: how many nodes it may have depends on the nodes that we know.
+        if why := self._endpoints.why_not_ready():
+            raise RequestRefused(web.HTTPServiceUnavailable.status_code, why)
+        is_from_scheduler = self._clients.is_scheduler(request)
+        endpoint = JsonEndpoint(
+            partial(handle, is_from_scheduler=is_from_scheduler),
+            self._schedulers if is_from_scheduler else self._others,
+            self._scheduling_request,
+            encode,
+        )
+        return await self._handler(endpoint)(request)
+
+    def _scheduling_request(self, body: bytes) -> SchedulingRequest:
+        return scheduling_request(body, self._endpoints.extender.most_nodes)
+
+    def _handler(self, endpoint: JsonEndpoint) -> Handler:
+        """A handler that reads the body and responds with JSON."""
+
+        async def handle_request(request: web.Request) -> web.StreamResponse:
+            quota = endpoint.quota
+            with quota.limit.admitted() as admitted:
+                argument = endpoint.decode(await body_of(request, quota.max_bytes, admitted))
+                async with quota.turns:
+                    result = await self._on_loop(endpoint.handle, argument)
+                content = endpoint.encode(result)
+            return web.Response(body=content, content_type="application/json")
+
+        return handle_request
+
+    async def _review(self, request: web.Request) -> web.StreamResponse:
+        token = request.match_info.get("token", "")
+        review = self._endpoints.admission.review
+        handle = partial(review, is_from_api_server=self._tls.is_webhook_token(token))
+        endpoint = JsonEndpoint(handle, self._reviewers, request_in)
+        return await self._handler(endpoint)(request)
+
+    async def _healthz(self, request: web.Request) -> web.StreamResponse:
+        """Whether the process is alive: the loop of migrations has to take its turn for it."""
+        with self._health_limit.admitted():
+            return web.Response(text=await self._on_loop(lambda _: "ok\n", None))
+
+    async def _readyz(self, request: web.Request) -> web.StreamResponse:
+        """Whether requests are answered, or why not."""
+        with self._health_limit.admitted():
+            why = await self._on_loop(lambda _: self._endpoints.why_not_ready(), None)
+        status = web.HTTPServiceUnavailable.status_code if why else web.HTTPOk.status_code
+        return web.Response(status=status, text=f"{why or 'ok'}\n")
+
+    async def _on_loop(self, handle: Callable[[Any], T | Awaitable[T]], argument: Any) -> T:
+        return await on_loop(self._loop, handle, argument)
 
 
-def require_ready(handle: Handler, endpoints: Endpoints) -> Handler:
-    """Refuse requests with 503 while we know too little to answer them."""
-
-    async def check(request: web.Request) -> web.StreamResponse:
-        if why := endpoints.why_not_ready():
-            return error_response(web.HTTPServiceUnavailable.status_code, why)
-        return await handle(request)
-
-    return check
-
-
-def json_handler(handle: BodyHandler, max_bytes: int) -> Handler:
-    """A handler that reads the body and responds with JSON."""
-
-    async def handle_request(request: web.Request) -> web.StreamResponse:
-        response = handle(await body_of(request, max_bytes))
-        content = response if isinstance(response, bytes) else await response
-        return web.Response(body=content, content_type="application/json")
-
-    return handle_request
-
-
-async def body_of(request: web.Request, max_bytes: int) -> bytes:
+async def body_of(request: web.Request, max_bytes: int, admitted: AdmittedRequest) -> bytes:
     """The whole body, unless it is too long or too slow."""
     too_long = f"expected a body of at most {max_bytes} bytes"
     if (request.content_length or 0) > max_bytes:
         raise RequestRefused(web.HTTPRequestEntityTooLarge.status_code, too_long)
     parts: list[bytes] = []
-    length = 0
     try:
         async with asyncio.timeout(READ_SECONDS):
             async for part in request.content.iter_any():
                 parts.append(part)
-                length += len(part)
-                if length > max_bytes:
+                admitted.receive(part)
+                if admitted.received > max_bytes:
                     raise RequestRefused(web.HTTPRequestEntityTooLarge.status_code, too_long)
     except TimeoutError as error:
         why = "the body took too long"
@@ -115,67 +223,68 @@ async def body_of(request: web.Request, max_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-class RequestRefused(Exception):
-    """A request that is refused with an HTTP status and a reason."""
+def error_responses(on_request: Callable[[web.Request], None]) -> Any:
+    """A middleware that reports every request and turns errors into responses."""
+    last_logged = -math.inf
 
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
+    def log(request: web.Request, error: BadRequest) -> None:
+        nonlocal last_logged
+        if time.monotonic() >= last_logged + LOG_SECONDS:
+            last_logged = time.monotonic()
+            # The route, for the path may hold the token of the webhook.
+            route = request.match_info.route.resource
+            extra = {"path": route and route.canonical, "error": str(error)}
+            logger.warning("Refused a request that cannot be decoded", extra=extra)
 
-
-@web.middleware
-async def error_responses(request: web.Request, handler: Any) -> web.StreamResponse:
-    """Turns errors into responses."""
-    try:
-        response: web.StreamResponse = await handler(request)
-    except BadRequest as error:
-        extra = {"path": request.path, "error": str(error)}
-        logger.warning("Refused a request that cannot be decoded", extra=extra)
-        return error_response(web.HTTPBadRequest.status_code, str(error))
-    except RequestRefused as error:
-        return error_response(error.status, str(error))
-    return response
-
-
-async def healthz(request: web.Request) -> web.Response:
-    """Whether the process is alive."""
-    return web.Response(text="ok\n")
-
-
-def readyz(endpoints: Endpoints) -> Handler:
-    """Whether requests are answered, or why not."""
-
-    async def handle(request: web.Request) -> web.StreamResponse:
-        why = endpoints.why_not_ready()
-        status = web.HTTPServiceUnavailable.status_code if why else web.HTTPOk.status_code
-        return web.Response(status=status, text=f"{why or 'ok'}\n")
+    @web.middleware
+    async def handle(request: web.Request, handler: Any) -> web.StreamResponse:
+        on_request(request)
+        try:
+            response: web.StreamResponse = await handler(request)
+        except BadRequest as error:
+            log(request, error)
+            return error_response(web.HTTPBadRequest.status_code, str(error))
+        except RequestRefused as error:
+            return error_response(error.status, str(error))
+        return response
 
     return handle
 
 
 @asynccontextmanager
 async def serving(
-    endpoints: Endpoints, tls: ServingContext, host: str, port: int
+    endpoints: Endpoints, tls: ServingContext, clients: ClientAuthorization, host: str, port: int
 ) -> AsyncIterator[int]:
     """Serve while the block runs; yields the port, which the system chooses if it is 0."""
+    application = Application(endpoints, tls, clients, asyncio.get_running_loop())
+    async with in_own_thread(partial(listening, application, tls, host, port)) as listening_port:
+        logger.info("Serving", extra={"host": host, "port": listening_port})
+        yield listening_port
+
+
+@asynccontextmanager
+async def listening(
+    application: Application, tls: ServingContext, host: str, port: int
+) -> AsyncIterator[int]:
+    """Serve on the loop that this is called on, while the block runs."""
     runner = web.AppRunner(
-        application(endpoints, tls),
+        application.routes(error_responses(lambda request: listener.used(request.transport))),
         access_log=None,
         handle_signals=False,
         keepalive_timeout=KEEPALIVE_SECONDS,
+        lingering_time=LINGERING_SECONDS,
         shutdown_timeout=SHUTDOWN_SECONDS,
     )
     await runner.setup()
+    assert runner.server is not None
+    listener = Listener(runner.server, lambda: tls.context)
     try:
-        site = web.TCPSite(runner, host, port, ssl_context=tls.context, backlog=512)
         try:
-            await site.start()
-        except (OSError, UnicodeError) as error:
-            # UnicodeError is for a host name that is not one.
-            why = error.strerror if isinstance(error, OSError) else error
-            raise SettingsError(f"{host}:{port}: cannot listen there: {why}") from error
-        listening = runner.addresses[0][1]
-        logger.info("Serving", extra={"host": host, "port": listening})
-        yield listening
-    finally:
-        await runner.cleanup()
+            yield await listener.open(host, port)
+        finally:
+            await listener.close()
+            await runner.cleanup()
+    except (OSError, UnicodeError) as error:
+        # UnicodeError is for a host name that is not one.
+        why = error.strerror if isinstance(error, OSError) else error
+        raise SettingsError(f"{host}:{port}: cannot listen there: {why}") from error

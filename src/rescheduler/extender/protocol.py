@@ -48,12 +48,6 @@ class ExtenderPod(Part):
             raise BadRequest(f"pod {self.metadata.key}: {error}") from error
         return {**in_units(amounts), PODS: 1}
 
-    @property
-    def is_of_daemon_set(self) -> bool:
-        """Whether a DaemonSet controls it, which has chosen its node already."""
-        controller = self.metadata.controller
-        return controller is not None and controller.kind == "DaemonSet"
-
 
 class NodeList(Part):
     """Whole nodes, undecoded: the response must have also what we do not read of them."""
@@ -84,9 +78,20 @@ class ExtenderArgs(Message):
         return [decoded(item, _NodeName).metadata.name for item in self.items]
 
     @property
+    def count(self) -> int:
+        """How many nodes were sent."""
+        return len(self.node_names if self.node_names is not None else self.items)
+
+    @property
     def items(self) -> list[msgspec.Raw]:
         """Whole nodes, if that is what was sent."""
         return (self.nodes.items if self.nodes is not None else None) or []
+
+
+class UndecodedNames(Message):
+    """The same request, to look at its list of names without decoding it."""
+
+    node_names: msgspec.Raw = msgspec.Raw()
 
 
 class ExtenderFilterResult(Message):

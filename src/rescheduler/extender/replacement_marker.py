@@ -2,6 +2,9 @@
 
 The mark is written in the background, after the response. A pod without it is followed all the
 same, but its migration then reports that it was not steered.
+
+A marked pod may be deleted when its migration ends. So what the scheduler says about a pod is not
+enough: the API server is asked whether it belongs to the workload.
 """
 
 import asyncio
@@ -13,7 +16,7 @@ from rescheduler.errors import ReschedulerError
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.migration import migration_labels
 from rescheduler.migration.migration_object import Migration
-from rescheduler.migration.moving_pod import PodMeta
+from rescheduler.migration.moving_pod import MovingPod, PodMeta
 from rescheduler.model.kinds import POD
 
 logger = logging.getLogger(__name__)
@@ -38,14 +41,34 @@ class ReplacementMarker:
         """Write marks until cancelled."""
         while True:
             pod, migration = await self._waiting.get()
-            patch = migration_labels.steered_patch(migration, self._clock())
-            # Another pod may have got the name meanwhile: the API server then reports a conflict.
-            patch["metadata"]["uid"] = pod.uid
             extra = {"pod": pod.key, "migration": migration.key}
             try:
-                await self._server.patch(object_path(POD, pod.key), patch)
+                found = await self._server.get(object_path(POD, pod.key), MovingPod)
+                if found.uid == pod.uid and is_replacement(found, migration):
+                    await self._write(found, migration)
+                else:
+                    logger.warning("Refused to mark a pod that is no replacement", extra=extra)
             except ReschedulerError as error:
                 logger.debug("Failed to mark a pod", extra={**extra, "error": str(error)})
-            else:
-                extra["target"] = migration.spec.target_node
-                logger.info("Steered a replacement", extra=extra)
+
+    async def _write(self, pod: MovingPod, migration: Migration) -> None:
+        patch = migration_labels.steered_patch(migration, self._clock())
+        # Another pod may have got the name meanwhile: the API server then reports a conflict.
+        patch["metadata"]["uid"] = pod.uid
+        await self._server.patch(object_path(POD, pod.key), patch)
+        extra = {"pod": pod.key, "migration": migration.key}
+        logger.info("Steered a replacement", extra={**extra, "target": migration.spec.target_node})
+
+
+def is_replacement(pod: MovingPod, migration: Migration) -> bool:
+    """Whether a pod is one that the migration's workload has just created.
+
+    It may be bound to the target by now, and to no other node.
+    """
+    owner, workload = pod.metadata.controller, migration.status.workload
+    return (
+        owner is not None
+        and workload is not None
+        and owner.uid == workload.uid
+        and pod.node in ("", migration.spec.target_node)
+    )

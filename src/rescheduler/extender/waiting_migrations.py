@@ -15,6 +15,7 @@ from rescheduler.migration.migration_object import Migration, Step
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.migration.moving_pod import MovingPod, PodMeta
 from rescheduler.migration.replacement import (
+    is_in_namespace_of,
     is_of_stateful_set,
     may_be_steered,
     waits_for_replacement,
@@ -36,6 +37,9 @@ class PromisedRoom:
     node: str
     amounts: HeldAmounts
     """How much of each resource, in the scheduler's units."""
+    kept_by_scheduler: bool = False
+    """Whether the new pod is nominated to the node. The scheduler then keeps the room itself, from
+    pods of no higher priority. To keep it a second time would take twice the room."""
 
 
 @dataclass(frozen=True)
@@ -84,19 +88,22 @@ class WaitingMigrations:
         return None
 
     def migration_of(self, pod: PodMeta) -> Migration | None:
-        """The migration under way whose label a pod has."""
+        """The migration under way whose label a pod of the same namespace has."""
         key = self._key_of_uid.get(pod.labels.get(MIGRATION_ID, ""))
-        return None if key is None else self._under_way[key]
+        migration = None if key is None else self._under_way[key]
+        return migration if migration is not None and is_in_namespace_of(pod, migration) else None
 
-    def target_of(self, pod: PodMeta) -> str | None:
+    def target_of(self, pod: PodMeta, *, reserve: bool = True) -> str | None:
         """The node that a migration has planned for a pod, if any.
 
-        Calls `on_match` when a migration is first found for a pod without its label.
+        Calls `on_match` when a migration is first found for a pod without its label. Without
+        `reserve`, the answer changes nothing.
         """
         migration = self.migration_of(pod)
         if migration is None:
-            migration = self.migration_for(pod)
-            if migration is not None and self._matched.get(migration.metadata.uid) != pod.uid:
+            migration = self.migration_for(pod, reserve=reserve)
+            is_new = migration is not None and self._matched.get(migration.metadata.uid) != pod.uid
+            if migration is not None and is_new and reserve:
                 self._matched[migration.metadata.uid] = pod.uid
                 self._on_match(pod, migration)
         return None if migration is None else migration.spec.target_node
@@ -105,9 +112,9 @@ class WaitingMigrations:
         """Room that migrations of other pods need on their targets and have not taken yet."""
         if not self._under_way:
             return ()
-        own = self.migration_of(pod) or self.migration_for(pod)
+        own = self.migration_of(pod) or self.migration_for(pod, reserve=False)
         return [
-            PromisedRoom(migration.spec.target_node, amounts)
+            PromisedRoom(migration.spec.target_node, amounts, self._is_nominated(migration))
             for migration in self._under_way.values()
             if migration is not own and (amounts := self._promised_to(migration))
         ]
@@ -170,8 +177,18 @@ class WaitingMigrations:
             return None
         return self._remember_room(migration)
 
+    def _is_nominated(self, migration: Migration) -> bool:
+        """Whether its new pod is nominated to its target."""
+        nominated_node_of = self._tables.pods.nominated_node_of
+        target = migration.spec.target_node
+        return any(nominated_node_of(pod.key) == target for pod in self._new_pods(migration))
+
     def _new_pods(self, migration: Migration) -> list[MovingPod]:
         """The pods that have its label, without the one it moves."""
         keys = self._labelled_for.get(migration.metadata.uid, ())
         labelled = (self._labelled[key] for key in keys)
-        return [pod for pod in labelled if pod.uid != migration.spec.pod.uid]
+        return [
+            pod
+            for pod in labelled
+            if pod.uid != migration.spec.pod.uid and is_in_namespace_of(pod.metadata, migration)
+        ]

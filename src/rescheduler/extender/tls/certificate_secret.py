@@ -1,4 +1,9 @@
-"""Certificates that we issue, kept in a Secret that all replicas share."""
+"""Certificates that we issue, kept in Secrets that all replicas share.
+
+One Secret holds what servers and schedulers need, and schedulers may mount it. The authority's own
+key is in another one, named like the first with `-ca` at the end. Whoever has that key can issue
+certificates for anyone.
+"""
 
 import base64
 import logging
@@ -8,7 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from rescheduler.errors import Conflict, NotFound, SettingsError
-from rescheduler.extender.tls.certificates import Bundle, new_bundle, renewed
+from rescheduler.extender.tls.certificates import (
+    Bundle,
+    bundle_signed_by,
+    first_certificate,
+    new_authority,
+    renewed,
+    trusted_with,
+)
 from rescheduler.extender.tls.key_pair import KeyPair
 from rescheduler.extender.tls.serving_tls import (
     CertificateSource,
@@ -22,6 +34,7 @@ from rescheduler.model.objects import Identity, Part
 logger = logging.getLogger(__name__)
 
 MOST_CONFLICTS = 5
+AUTHORITY_SUFFIX = "-ca"
 
 
 class TlsSecret(Part, frozen=True):
@@ -35,7 +48,7 @@ SECRET = Kind("Secret", "v1", "secrets", True, TlsSecret)
 
 
 class CertificateSecret(CertificateSource):
-    """Reads the Secret, and creates or renews what is in it."""
+    """Reads both Secrets, and creates or renews what is in them."""
 
     def __init__(
         self,
@@ -47,6 +60,7 @@ class CertificateSecret(CertificateSource):
     ) -> None:
         self._server = server
         self._key = key
+        self._authority_key = f"{key}{AUTHORITY_SUFFIX}"
         self._names = names
         self._clock = clock
         self._client_authority = client_authority
@@ -59,7 +73,7 @@ class CertificateSecret(CertificateSource):
         return ServingCredentials(bundle.serving, bundle.trusted, trusted)
 
     async def _newest(self) -> Bundle:
-        """What the Secret has; it is created or renewed first if necessary.
+        """What the Secrets have; they are created or renewed first if necessary.
 
         Several replicas may try at the same time: those that come second use what the first wrote.
         """
@@ -73,69 +87,120 @@ class CertificateSecret(CertificateSource):
         )
 
     async def _read_or_write(self) -> Bundle:
-        namespace = self._key.partition("/")[0]
+        secret = await self._read(self._key)
+        authority_secret = await self._read(self._authority_key)
         try:
-            secret = await self._server.get(object_path(SECRET, self._key), TlsSecret)
-        except NotFound:
-            bundle = new_bundle(self._names, self._clock())
-            await self._server.create(collection_path(SECRET, namespace), body(self._key, bundle))
-            logger.info("Issued certificates", extra={"secret": self._key})
-            return bundle
-        bundle = bundle_in(secret)
-        try:
-            fresh = renewed(bundle, self._names, self._clock())
+            authority = authority_in(authority_secret) or old_authority_in(secret)
+            bundle = self._bundle(secret, authority)
         except ValueError as error:
             raise SettingsError(
                 f"Secret {self._key}: holds no usable certificates: {error}"
             ) from error
-        if fresh is not bundle:
+        # First, so that nothing is ever signed by an authority that would be lost.
+        await self._write(self._authority_key, authority_secret, authority_data(bundle))
+        await self._write(self._key, secret, data_of(bundle))
+        return bundle
+
+    def _bundle(self, secret: TlsSecret | None, authority: KeyPair | None) -> Bundle:
+        """What both Secrets should hold."""
+        names, now = self._names, self._clock()
+        trusted = b""
+        if secret is not None:
+            trusted, serving, client = certificates_in(secret)
+            if authority is not None and authority.certificate == first_certificate(trusted):
+                return renewed(Bundle(trusted, authority.key, serving, client), names, now)
+        # Nothing is there yet, one of the two Secrets is lost, or a renewal was interrupted.
+        authority = authority or new_authority(now)
+        trusted = trusted_with(authority, trusted) if trusted else authority.certificate
+        return renewed(bundle_signed_by(authority, trusted, names, now), names, now)
+
+    async def _read(self, key: str) -> TlsSecret | None:
+        try:
+            return await self._server.get(object_path(SECRET, key), TlsSecret)
+        except NotFound:
+            return None
+
+    async def _write(self, key: str, secret: TlsSecret | None, data: dict[str, str]) -> None:
+        """Create a Secret, or bring it up to date; nothing if it is."""
+        if secret is None:
+            namespace = key.partition("/")[0]
+            await self._server.create(collection_path(SECRET, namespace), body(key, data))
+            logger.info("Issued certificates", extra={"secret": key})
+            return
+        removed = dict.fromkeys(secret.data.keys() & OLD_FIELDS - data.keys())
+        if removed or any(secret.data.get(field) != value for field, value in data.items()):
             # A patch keeps what others have added.
             version = {"resourceVersion": secret.metadata.resource_version}
-            patch = {"metadata": version, "data": data_of(fresh)}
-            await self._server.patch(object_path(SECRET, self._key), patch)
-            logger.info("Renewed certificates", extra={"secret": self._key})
-        return fresh
+            patch = {"metadata": version, "data": data | removed}
+            await self._server.patch(object_path(SECRET, key), patch)
+            logger.info("Renewed certificates", extra={"secret": key})
 
 
-FIELDS = ("ca.crt", "ca.key", "tls.crt", "tls.key", "client.crt", "client.key")
+FIELDS = ("ca.crt", "tls.crt", "tls.key", "client.crt", "client.key")
+AUTHORITY_FIELDS = ("ca.crt", "ca.key")
+OLD_FIELDS = {"ca.key"}
+"""Earlier versions kept the authority's key next to what schedulers mount. It is moved away."""
 
 
-def body(key: str, bundle: Bundle) -> dict[str, Any]:
+def body(key: str, data: dict[str, str]) -> dict[str, Any]:
     """A new Secret to create."""
     namespace, _, name = key.partition("/")
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": name, "namespace": namespace},
-        "type": "kubernetes.io/tls",
-        "data": data_of(bundle),
+        "type": "kubernetes.io/tls" if "tls.key" in data else "Opaque",
+        "data": data,
     }
 
 
 def data_of(bundle: Bundle) -> dict[str, str]:
-    """The data of the Secret."""
+    """The data of the Secret that servers and schedulers read."""
     serving, client = bundle.serving, bundle.client
-    values = (
-        bundle.trusted,
-        bundle.authority_key,
-        serving.certificate,
-        serving.key,
-        client.certificate,
-        client.key,
+    return encoded(
+        FIELDS,
+        (bundle.trusted, serving.certificate, serving.key, client.certificate, client.key),
     )
-    encoded = [base64.b64encode(value).decode() for value in values]
-    return dict(zip(FIELDS, encoded, strict=True))
 
 
-def bundle_in(secret: TlsSecret) -> Bundle:
-    """The certificates in a Secret that we wrote."""
-    key = secret.metadata.key
-    missing = [field for field in FIELDS if field not in secret.data]
-    if missing:
+def authority_data(bundle: Bundle) -> dict[str, str]:
+    """The data of the Secret that only we read."""
+    return encoded(AUTHORITY_FIELDS, (bundle.authority.certificate, bundle.authority.key))
+
+
+def encoded(fields: Sequence[str], values: Sequence[bytes]) -> dict[str, str]:
+    """Fields of a Secret with their values in base64."""
+    return {
+        field: base64.b64encode(value).decode() for field, value in zip(fields, values, strict=True)
+    }
+
+
+def certificates_in(secret: TlsSecret) -> tuple[bytes, KeyPair, KeyPair]:
+    """The trusted authorities, the serving and the client certificate in a Secret that we wrote."""
+    trusted, crt, crt_key, client, client_key = (value_of(secret, field) for field in FIELDS)
+    return trusted, KeyPair(crt, crt_key), KeyPair(client, client_key)
+
+
+def authority_in(secret: TlsSecret | None) -> KeyPair | None:
+    """The authority in the Secret that only we read."""
+    if secret is None:
+        return None
+    certificate, key = (value_of(secret, field) for field in AUTHORITY_FIELDS)
+    return KeyPair(first_certificate(certificate), key)
+
+
+def old_authority_in(secret: TlsSecret | None) -> KeyPair | None:
+    """The authority in a Secret that an earlier version wrote."""
+    if secret is None or "ca.key" not in secret.data:
+        return None
+    return authority_in(secret)
+
+
+def value_of(secret: TlsSecret, field: str) -> bytes:
+    """The value of a field that must be there."""
+    if field not in secret.data:
         raise SettingsError(
-            f"Secret {key}: has no {missing[0]}; expected one that rescheduler has created, or none"
+            f"Secret {secret.metadata.key}: has no {field}; "
+            "expected one that rescheduler has created, or none"
         )
-    ca, ca_key, crt, crt_key, client, client_key = (
-        base64.b64decode(secret.data[field]) for field in FIELDS
-    )
-    return Bundle(ca, ca_key, KeyPair(crt, crt_key), KeyPair(client, client_key))
+    return base64.b64decode(secret.data[field])

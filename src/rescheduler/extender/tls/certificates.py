@@ -55,7 +55,7 @@ def renewed(bundle: Bundle, names: Sequence[str], now: datetime) -> Bundle:
     check_bundle(bundle)
     if is_due(bundle.trusted, now):
         authority = new_authority(now)
-        trusted = authority.certificate + first_certificate(bundle.trusted)
+        trusted = trusted_with(authority, bundle.trusted)
         return bundle_signed_by(authority, trusted, names, now)
     if is_due(bundle.client.certificate, now):
         bundle = replace(bundle, client=new_client(bundle.authority, now))
@@ -63,6 +63,11 @@ def renewed(bundle: Bundle, names: Sequence[str], now: datetime) -> Bundle:
     if is_due(serving, now) or not is_valid_for(serving, names):
         bundle = replace(bundle, serving=new_serving(bundle.authority, names, now))
     return bundle
+
+
+def trusted_with(authority: KeyPair, trusted: bytes) -> bytes:
+    """A new CA first, and the one that was the first before."""
+    return authority.certificate + first_certificate(trusted)
 
 
 def check_bundle(bundle: Bundle) -> None:

@@ -5,6 +5,7 @@ from a Secret that we write ourselves. New connections use new certificates; ope
 """
 
 import asyncio
+import hmac
 import logging
 import ssl
 import tempfile
@@ -20,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 # A mounted Secret is replaced without notice, and its old certificate expires soon.
 RELOAD_SECONDS = 30.0
+TOKEN_CHARACTERS = 32
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,15 @@ class ServingCredentials:
     """The CA of the serving certificate, for the webhook's configuration. Empty if not given."""
     client_authority: bytes = b""
     """The CA of client certificates. Empty means that clients need none."""
+
+    @property
+    def webhook_token(self) -> str:
+        """A secret in the webhook's path, by which we know the API server.
+
+        API servers present no certificate by default, but only administrators may read the
+        webhook's configuration. All replicas have the same key, and so the same token.
+        """
+        return hmac.digest(self.serving.key, b"webhook path", "sha256").hex()[:TOKEN_CHARACTERS]
 
 
 class CertificateSource(ABC):
@@ -85,6 +96,12 @@ class ServingContext:
         self.context.sni_callback = self._switch_context
         self._newest = self.context
         self._used = credentials
+
+    def is_webhook_token(self, token: str) -> bool:
+        """Whether a request for the webhook comes from the API server."""
+        return hmac.compare_digest(
+            token.encode(errors="replace"), self._used.webhook_token.encode()
+        )
 
     @property
     def has_client_ca(self) -> bool:

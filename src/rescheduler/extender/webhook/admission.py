@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from rescheduler.extender.protocol import BadRequest, decoded
+from rescheduler.extender.scheduling_request import with_controller_only
 from rescheduler.extender.waiting_migrations import WaitingMigrations
 from rescheduler.extender.webhook.steering import AdmittedPodMeta, Affinity, steering_patch
 from rescheduler.model.objects import Part
@@ -47,6 +48,7 @@ class AdmissionRequest(Part):
 
     uid: str
     kind: GroupKind = GroupKind()
+    namespace: str = ""
     operation: str = ""
     dry_run: bool = False
     object: AdmittedPod | None = None
@@ -72,10 +74,13 @@ class AdmissionHandler:
         self._clock = clock
         self._why_not_ready = why_not_ready
 
-    def review(self, body: bytes) -> bytes:
-        """The response to an AdmissionReview: always allowed, sometimes with a patch."""
-        request = request_in(body)
-        patch = self._patch_for(request)
+    def review(self, request: AdmissionRequest, *, is_from_api_server: bool = True) -> bytes:
+        """The response to an AdmissionReview: always allowed, sometimes with a patch.
+
+        The migration is kept for this pod for a moment, but only if the API server asks: anyone
+        else who asks creates no pod, and the real one would go without a preference.
+        """
+        patch = self._patch_for(request, is_from_api_server)
         response: dict[str, Any] = {"uid": request.uid, "allowed": True}
         if patch:
             encoded = base64.b64encode(msgspec.json.encode(patch)).decode()
@@ -83,16 +88,20 @@ class AdmissionHandler:
         review = {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response}
         return msgspec.json.encode(review)
 
-    def _patch_for(self, request: AdmissionRequest) -> list[dict[str, Any]]:
+    def _patch_for(
+        self, request: AdmissionRequest, is_from_api_server: bool
+    ) -> list[dict[str, Any]]:
         pod = request.object
         if request.kind.kind != "Pod" or request.operation != "CREATE" or pod is None:
             return []
         if self._why_not_ready():
             return []
-        migration = self._migrations.migration_for(pod.metadata, reserve=not request.dry_run)
+        creates_pod = is_from_api_server and not request.dry_run
+        metadata = msgspec.structs.replace(pod.metadata, namespace=request.namespace)
+        migration = self._migrations.migration_for(metadata, reserve=creates_pod)
         if migration is None:
             return []
-        if not request.dry_run:
+        if creates_pod:
             extra = {"migration": migration.key, "target": migration.spec.target_node}
             logger.info("Steered a replacement", extra=extra)
         return steering_patch(pod.metadata, pod.spec.affinity, migration, self._clock())
@@ -105,4 +114,13 @@ def request_in(body: bytes) -> AdmissionRequest:
         raise BadRequest("expected an AdmissionReview with a request in it")
     if review.api_version != API_VERSION:
         raise BadRequest(f"apiVersion {review.api_version!r}: expected {API_VERSION!r}")
-    return review.request
+    return with_controller_only_in(review.request)
+
+
+def with_controller_only_in(request: AdmissionRequest) -> AdmissionRequest:
+    """A request whose pod has lost its other owners, of which a stranger may send any number."""
+    pod = request.object
+    if pod is None:
+        return request
+    pod = msgspec.structs.replace(pod, metadata=with_controller_only(pod.metadata))
+    return msgspec.structs.replace(request, object=pod)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from rescheduler.extender.tls.serving_tls import ServingCredentials
 from rescheduler.kube.api_server import ApiServer, Patch, object_path
 from rescheduler.labels import MIGRATION_ID, NAMESPACE_NAME
 from rescheduler.model.kinds import Kind
@@ -50,15 +51,16 @@ class WebhookAddress:
     port: int = 443
     url: str = ""
 
-    def client_config(self, authority: bytes) -> dict[str, Any]:
-        """The address, and the CA that has signed our certificate."""
-        where: dict[str, Any] = {"url": f"{self.url.rstrip('/')}{WEBHOOK_PATH}"}
+    def client_config(self, authority: bytes, token: str) -> dict[str, Any]:
+        """The address with our secret token, and the CA that has signed our certificate."""
+        path = f"{WEBHOOK_PATH}/{token}"
+        where: dict[str, Any] = {"url": f"{self.url.rstrip('/')}{path}"}
         if self.service:
             namespace, _, name = self.service.partition("/")
             service = {
                 "namespace": namespace,
                 "name": name,
-                "path": WEBHOOK_PATH,
+                "path": path,
                 "port": self.port,
             }
             where = {"service": service}
@@ -68,7 +70,7 @@ class WebhookAddress:
 
 
 def configuration(
-    address: WebhookAddress, authority: bytes, excluded_namespaces: Iterable[str]
+    address: WebhookAddress, authority: bytes, token: str, excluded_namespaces: Iterable[str]
 ) -> dict[str, Any]:
     """The MutatingWebhookConfiguration to apply."""
     own = address.service.partition("/")[0]
@@ -89,7 +91,7 @@ def configuration(
             {
                 "name": "steering.rescheduler.dev",
                 "admissionReviewVersions": ["v1"],
-                "clientConfig": address.client_config(authority),
+                "clientConfig": address.client_config(authority, token),
                 "failurePolicy": "Ignore",
                 "timeoutSeconds": 1,
                 "sideEffects": "None",
@@ -106,9 +108,13 @@ def configuration(
 
 
 async def register(
-    server: ApiServer, address: WebhookAddress, authority: bytes, excluded_namespaces: Iterable[str]
+    server: ApiServer,
+    address: WebhookAddress,
+    credentials: ServingCredentials,
+    excluded_namespaces: Iterable[str],
 ) -> None:
     """Register the webhook with the API server; again if it changed, which is harmless if not."""
-    wanted = configuration(address, authority, excluded_namespaces)
+    authority, token = credentials.authority, credentials.webhook_token
+    wanted = configuration(address, authority, token, excluded_namespaces)
     path = object_path(WEBHOOK_CONFIGURATION, CONFIGURATION_NAME)
     await server.patch(path, wanted, Patch.APPLY, force=True)
