@@ -1,12 +1,14 @@
 """Invariants of the controller, checked at every change of the cluster."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from rescheduler.labels import (
     DELETION_COST,
     MIGRATION_ID,
     MIGRATION_STATUS,
+    PLACING_GATE,
     PREVIOUS_DELETION_COST,
     PREVIOUS_MARKS,
 )
@@ -18,11 +20,14 @@ from rescheduler.simulation.cluster.json_objects import (
     Json,
     annotations_of,
     controller_of,
+    gates_of,
     is_active,
     is_ready,
     key_of,
     labels_of,
+    nominated_node_of,
 )
+from rescheduler.simulation.cluster.pod_admission import with_pod_defaults
 from tests.simulation.faulty_api_server import FaultyApiServer
 
 NAMESPACE = "shop"
@@ -39,6 +44,7 @@ class Invariants:
         self.options = MigrationOptions()
         self.servers: list[FaultyApiServer] = []
         self._exempt: set[str] = set()
+        self._gates_are_opened = False
         self._serving: dict[str, str] = {}
 
     def begin(self) -> None:
@@ -53,6 +59,13 @@ class Invariants:
         """Do not check the ready count of an application: something else removes its pods."""
         self._exempt.add(app)
 
+    @contextmanager
+    def opening_gates(self) -> Iterator[None]:
+        """Meanwhile, somebody removes gates that are not ours."""
+        self._gates_are_opened = True
+        yield
+        self._gates_are_opened = False
+
     def _record(self, text: str) -> None:
         self.violations.append(f"{self.cluster.clock.now():%H:%M:%S} {text}")
 
@@ -62,10 +75,17 @@ class Invariants:
         pod = new or old
         assert pod is not None
         key, app = key_of(pod), labels_of(pod).get("app", "")
+        if old is not None and new is not None:
+            self._check_gates(key, old, new)
         if new is not None and is_serving(new):
             self._serving[key] = app
         elif self._serving.pop(key, None) is not None and not is_extra(pod):
             self._check_ready(app, key)
+
+    def _check_gates(self, key: str, old: Json, new: Json) -> None:
+        removed = set(gates_of(old)) - set(gates_of(new)) - {PLACING_GATE}
+        if removed and not self._gates_are_opened:
+            self._record(f"pod {key} has lost the gates {removed} of somebody else")
 
     def _check_ready(self, app: str, gone: str) -> None:
         if app in self._exempt or self.apps.get(app) == "StatefulSet":
@@ -106,7 +126,8 @@ class Invariants:
         workloads: defaultdict[str, list[int]] = defaultdict(list)
         for migration in in_flight:
             status = migration["status"]
-            nodes.update({status["sourceNode"], migration["spec"]["targetNode"]})
+            # A pod that waits for a node has none to leave.
+            nodes.update({status.get("sourceNode", ""), migration["spec"]["targetNode"]} - {""})
             if "workload" in status:
                 workloads[status["workload"]["uid"]].append(status["workload"].get("replicas", 1))
         for name, count in nodes.items():
@@ -141,9 +162,26 @@ class Invariants:
                 self._record(f"pod {key} still has our deletion cost")
             if PREVIOUS_MARKS in annotations and MIGRATION_STATUS not in labels_of(pod):
                 self._record(f"pod {key} still remembers earlier marks")
+            if gates_of(pod) or nominated_node_of(pod):
+                self._record(f"pod {key} still has a gate or a nominated node")
+            self._check_spec(key, pod)
         for key, budget in self.cluster.list("PodDisruptionBudget").items():
             if MIGRATION_ID in labels_of(budget):
                 self._record(f"budget {key} is still there")
+
+    def _check_spec(self, key: str, pod: Json) -> None:
+        """Whether a pod has the spec that its ReplicaSet would have given it."""
+        owner = controller_of(pod)
+        if owner is None or owner["kind"] not in ("ReplicaSet", "ReplicationController"):
+            return
+        found = self.cluster.get(owner["kind"], f"{NAMESPACE}/{owner['name']}")
+        if found is None:
+            return
+        expected = with_pod_defaults(found["spec"]["template"]["spec"], self.cluster.store)
+        fields = {**expected, **pod["spec"]}
+        for field in sorted(fields.keys() - {"nodeName", "schedulingGates"}):
+            if expected.get(field) != pod["spec"].get(field):
+                self._record(f"pod {key} has another {field} than its template: {pod['spec']}")
 
     def _check_migrations(self) -> None:
         for key, migration in self.cluster.list("Migration").items():

@@ -5,8 +5,21 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from rescheduler.simulation.cluster.json_objects import Json
-from testcluster.builders import budget, deployment, pod, replicaset, statefulset
+from rescheduler.labels import PLACING_GATE
+from rescheduler.simulation.cluster.json_objects import (
+    Json,
+    condition_of,
+    gates_of,
+    nominated_node_of,
+)
+from testcluster.builders import (
+    HOSTNAME_LABEL,
+    budget,
+    deployment,
+    pod,
+    replicaset,
+    statefulset,
+)
 from tests.migration.support import COST, ID, STATUS, is_ready, node_of
 from tests.simulation.real_and_simulated_clusters import (
     ClusterForCase,
@@ -15,6 +28,8 @@ from tests.simulation.real_and_simulated_clusters import (
 )
 
 APP = "web"
+RANDOM_CASES = 20
+CASES = 22
 FINISHED = ("Completed", "Failed", "Cancelled")
 PLURALS = {
     "Deployment": "deployments",
@@ -25,6 +40,11 @@ PLURALS = {
 }
 EVENTS_DURING_MOVE = ("scale down", "roll out", "pause", "delete migration", "delete pod")
 """Events that happen while the new pod starts."""
+EVENTS_WHILE_GATED = ("foreign gate", "rival")
+"""The new pod waits for somebody else, in one case while a rival wants its place."""
+RIVAL = "rival"
+FOREIGN_GATE = "example.com/quota"
+NOWHERE: Json = {"spec": {}, "status": {}}
 
 
 @dataclass(frozen=True)
@@ -45,7 +65,10 @@ class MoveCase:
 
 
 def move_case(seed: int) -> MoveCase:
-    """The case of a seed; twenty in a row have some of everything."""
+    """The case of a seed; the first of them have some of everything."""
+    if seed >= RANDOM_CASES:
+        event = EVENTS_WHILE_GATED[seed - RANDOM_CASES]
+        return MoveCase(seed, "ReplicaSet", 2, "one may be missing", "Auto", event)
     chance = Random(f"plot {seed}")
     group, number = divmod(seed, 6)
     kind = ("Deployment", *PLURALS)[number]
@@ -128,6 +151,8 @@ class CaseRun:
         if self.case.event in EVENTS_DURING_MOVE:
             await self.wait_until_in_progress()
             self.cause_event()
+        if self.case.event in EVENTS_WHILE_GATED:
+            await self.open_foreign_gate()
         await self.cluster.until(self.is_finished, f"finished: {self.case} {self.migration()}")
         await self.cluster.until(self.is_at_rest, f"at rest: {self.case} {self.leftovers()}")
 
@@ -142,7 +167,13 @@ class CaseRun:
         await cluster.until(self.are_counted, "budgets have been counted")
         hangs = case.event in (*EVENTS_DURING_MOVE, "never ready")
         small = case.event == "small target"
-        await cluster.add_node("second", works=not hangs, cpu="50m" if small else "8")
+        gated = case.event in EVENTS_WHILE_GATED
+        cpu = "50m" if small else "150m" if gated else "8"
+        await cluster.add_node("second", works=not hangs, cpu=cpu)
+        if gated:
+            # Only pods that are created from now on.
+            template = {"spec": {"schedulingGates": [{"name": FOREIGN_GATE}]}}
+            cluster.patch(PLURALS[case.kind], APP, {"spec": {"template": template}})
         if case.event == "cordoned target":
             patch_node(cluster, "second", unschedulable=True)
         if case.evicts:
@@ -170,10 +201,34 @@ class CaseRun:
         self.moved = chosen["metadata"]
         self.cluster.create_migration(body)
 
+    def new_pod(self) -> Json | None:
+        name = (self.migration() or {"status": {}})["status"].get("newPod")
+        found = [new for new in self.cluster.pods(APP) if new["metadata"]["name"] == name]
+        return found[0] if found else None
+
     async def wait_until_in_progress(self) -> None:
-        await self.cluster.until(
-            lambda: (self.migration() or {"status": {}})["status"].get("newPod"), "in progress"
-        )
+        """Until the new pod is on its node; there it never becomes Ready."""
+        await self.cluster.until(lambda: node_of(self.new_pod() or NOWHERE), "in progress")
+
+    async def open_foreign_gate(self) -> None:
+        """Let the new pod go on, once its place is reserved and a rival has been turned away."""
+        cluster = self.cluster
+        await cluster.until(lambda: nominated_node_of(self.new_pod() or NOWHERE), "nominated")
+        if self.case.event == "rival":
+            only: Json = {"nodeSelector": {HOSTNAME_LABEL: cluster.node("second")}}
+            rival = pod(f"{cluster.namespace}/{RIVAL}", cpu="100m", labels={"app": RIVAL}, **only)
+            del rival["status"]
+            await cluster.put(rival)
+            await cluster.until(self.is_rival_refused, "the rival is turned away")
+        new = self.new_pod()
+        assert new is not None
+        assert gates_of(new) == [FOREIGN_GATE, PLACING_GATE], "nobody else has opened a gate"
+        left = {"spec": {"schedulingGates": [{"name": PLACING_GATE}]}}
+        cluster.patch("pods", new["metadata"]["name"], left)
+
+    def is_rival_refused(self) -> bool:
+        conditions = [condition_of(rival, "PodScheduled") for rival in self.cluster.pods(RIVAL)]
+        return any(found and found.get("reason") == "Unschedulable" for found in conditions)
 
     def cause_event(self) -> None:
         """Change something while the new pod starts."""

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
+import msgspec
+
 from rescheduler.controller.program import Program
 from rescheduler.errors import ApiError
 from rescheduler.labels import DELETION_COST, STARTS_IN_SECONDS
@@ -22,22 +24,36 @@ from rescheduler.simulation.cluster.json_objects import (
     Json,
     condition,
     controller_of,
+    gates_of,
     is_active,
     labels_of,
     with_conditions,
 )
 from rescheduler.simulation.cluster.timings import RandomSeconds, Timings
 from rescheduler.simulation.simulated_time import run_simulated
-from testcluster.builders import budget, deployment, node, pod, replicaset, statefulset
+from testcluster.builders import (
+    HOSTNAME_LABEL,
+    budget,
+    deployment,
+    node,
+    pod,
+    replicaset,
+    statefulset,
+)
 from tests.simulation.faulty_api_server import FaultRates, FaultyApiServer
 from tests.simulation.invariants import Invariants
 
 START = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
 NAMESPACE = "shop"
+RIVALS = "shop/rivals"
+FOREIGN_GATE = "example.com/quota"
+GATED_KINDS = ("Deployment", "ReplicaSet", "ReplicationController")
+"""Workloads of which somebody gates the new pods."""
 TIMINGS = Timings(ready=RandomSeconds(6.0, 0.6), stop=RandomSeconds(2.0, 0.9))
 CHANGES_SECONDS = 240.0
 # Longer than all retries, timeouts and back-offs together.
 REST_SECONDS = 1500.0
+FINISHING_SECONDS = 180.0
 KINDS = ("Deployment", "Deployment", "Deployment", "ReplicaSet", "ReplicationController")
 
 
@@ -64,6 +80,7 @@ class RandomScenario:
         # A target that is too small for most pods.
         self.nodes.append("small")
         yield node("small", cpu="350m", zone="a")
+        yield from self._rivals()
         for number in range(chance.randint(2, 4)):
             yield from self._app(f"app-{number}", chance.choice(KINDS))
         if chance.random() < 0.5:
@@ -73,6 +90,11 @@ class RandomScenario:
             made = pod(f"{NAMESPACE}/alone", cpu="100m", labels={"app": "alone"})
             del made["status"]
             yield made
+
+    def _rivals(self) -> Iterator[Json]:
+        """Pods that want the room on the small node, too: it has room for one of them."""
+        here = {"nodeSelector": {HOSTNAME_LABEL: "small"}}
+        yield deployment(RIVALS, 0, "200m", template=here)
 
     def _app(self, name: str, kind: str) -> Iterator[Json]:
         chance, key = self.chance, f"{NAMESPACE}/{name}"
@@ -178,6 +200,9 @@ class Operators:
             (0.5, self.cordon),
             (0.3, self.fail_node),
             (0.3, self.slow_down_start),
+            (0.5, self.scale_rivals),
+            (0.4, self.gate_template),
+            (0.8, self.open_gates),
         ]
         weights = [weight for weight, _ in changes]
         while self.cluster.clock.seconds() < ends:
@@ -226,7 +251,7 @@ class Operators:
             self.cluster.patch(kind, f"{NAMESPACE}/{name}", {"spec": {"replicas": size}})
 
     def roll_out(self) -> None:
-        self.change_template({"version": str(self.chance.random())})
+        self.annotate_template({"version": str(self.chance.random())})
 
     def delete_pod(self) -> None:
         owned = [pod for pod in self.pods() if controller_of(pod) is not None]
@@ -267,22 +292,47 @@ class Operators:
 
     def slow_down_start(self) -> None:
         """The next pods of an application take long to start."""
-        self.change_template({STARTS_IN_SECONDS: self.chance.choice(("15", "40"))})
+        self.annotate_template({STARTS_IN_SECONDS: self.chance.choice(("15", "40"))})
 
-    def change_template(self, annotations: Json) -> None:
+    def scale_rivals(self) -> None:
+        self.cluster.patch("Deployment", RIVALS, {"spec": {"replicas": self.chance.randint(0, 2)}})
+
+    def gate_template(self) -> None:
+        """The next pods of an application wait for somebody who is not the rescheduler."""
+        self.change_template({"spec": {"schedulingGates": [{"name": FOREIGN_GATE}]}}, *GATED_KINDS)
+
+    def open_gates(self) -> None:
+        """Remove the foreign gate from all pods that wait for it."""
+        with self.invariants.opening_gates():
+            for waiting in self.pods():
+                if FOREIGN_GATE in gates_of(waiting):
+                    left = [{"name": gate} for gate in gates_of(waiting) if gate != FOREIGN_GATE]
+                    key = f"{NAMESPACE}/{waiting['metadata']['name']}"
+                    self.cluster.patch("Pod", key, {"spec": {"schedulingGates": left}})
+
+    def annotate_template(self, annotations: Json) -> None:
+        self.change_template({"metadata": {"annotations": annotations}}, "Deployment")
+
+    def change_template(self, template: Json, *kinds: str) -> None:
+        """Change the template of some application, if it is of one of these kinds."""
         kind, name = self.some_app()
-        if kind != "Deployment":
+        if kind not in kinds:
             return
-        template = {"metadata": {"annotations": annotations}}
         changed = self.cluster.patch(kind, f"{NAMESPACE}/{name}", {"spec": {"template": template}})
-        if changed["spec"]["strategy"]["type"] == "Recreate":
+        if changed["spec"].get("strategy", {}).get("type") == "Recreate":
             self.invariants.exempt(name)
 
     def repair(self) -> None:
-        """All nodes are Ready and open, and no migration is paused."""
+        """All nodes are Ready and open, no migration is paused, and nothing is gated any more."""
         for name in self.scenario.nodes:
             self.set_ready(name, "True")
             self.cluster.patch("Node", name, {"spec": {"unschedulable": None}})
+        self.cluster.patch("Deployment", RIVALS, {"spec": {"replicas": 0}})
+        ungated = {"spec": {"template": {"spec": {"schedulingGates": None}}}}
+        for name, kind in self.scenario.apps.items():
+            if kind in GATED_KINDS:
+                self.cluster.patch(kind, f"{NAMESPACE}/{name}", ungated)
+        self.open_gates()
         self.resume()
 
 
@@ -301,9 +351,11 @@ async def run_with_crashes(
         await run_until_crash(server, policy, cluster, chance, operating)
         await asyncio.sleep(chance.uniform(0.1, 20.0))
     operating.result()
-    await run_to_rest(
-        FaultyApiServer(cluster.server, chance, FaultRates()), policy, cluster, chance
-    )
+    server = FaultyApiServer(cluster.server, chance, FaultRates())
+    await run_to_rest(server, policy, cluster, chance, REST_SECONDS)
+    # What was planned in the last moment is finished, and nothing new is planned.
+    at_rest = msgspec.structs.replace(policy, max_reschedule_pods=0)
+    await run_to_rest(server, at_rest, cluster, chance, FINISHING_SECONDS)
 
 
 async def run_until_crash(
@@ -325,12 +377,16 @@ async def run_until_crash(
 
 
 async def run_to_rest(
-    server: FaultyApiServer, policy: Policy, cluster: SimulatedCluster, chance: Random
+    server: FaultyApiServer,
+    policy: Policy,
+    cluster: SimulatedCluster,
+    chance: Random,
+    seconds: float,
 ) -> None:
     """One process without faults, for long enough to finish all moves."""
     program = Program(server, policy, clock=cluster.clock, chance=chance)
     running = asyncio.create_task(program.run())
-    await asyncio.sleep(REST_SECONDS)
+    await asyncio.sleep(seconds)
     assert not running.done(), running.result()
     program.stop()
     await running

@@ -14,7 +14,7 @@ from testcluster.builders import namespace as namespace_object
 from testcluster.client import ApiError
 from testcluster.waiting import wait_until
 from tests.migration.support import Sandbox
-from tests.simulation.move_cases import CaseOutcome, CaseRun, move_case
+from tests.simulation.move_cases import CASES, CaseOutcome, CaseRun, move_case
 from tests.simulation.real_and_simulated_clusters import (
     RealClusterForCase,
     SimulatedClusterForCase,
@@ -24,7 +24,7 @@ from tests.simulation.real_and_simulated_clusters import (
 )
 from tests.simulation.simulated_clusters import EXACT, START
 
-SEEDS = range(20)
+SEEDS = range(CASES)
 
 
 def outcome_on_simulated_cluster(seed: int) -> CaseOutcome:
@@ -79,7 +79,7 @@ def sandboxes(migratory: TestCluster) -> Iterator[list[Sandbox]]:
                 client.delete(f"/api/v1/nodes/{node}")
 
 
-def test_twenty_moves_go_the_same_way_on_the_test_cluster_and_a_simulated_one(
+def test_moves_go_the_same_way_on_the_test_cluster_and_a_simulated_one(
     sandboxes: list[Sandbox],
 ) -> None:
     real = asyncio.run(outcomes_on_real_cluster(sandboxes))

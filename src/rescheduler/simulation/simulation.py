@@ -137,6 +137,7 @@ class _SimulationRun:
         self._timeline: list[TimelineEntry] = []
         self._warnings = WarningCollector()
         self._last_change = ""
+        self._stopped_early = False
 
     async def run(self, strategies: Mapping[str, type[Strategy]]) -> Result:
         self._record_initial_objects()
@@ -204,7 +205,8 @@ class _SimulationRun:
                 continue
             self._recorder.sample()
             self._show(self._progress())
-            if self._is_interrupted():
+            if at < self._scenario.seconds and self._is_interrupted():
+                self._stopped_early = True
                 return
 
     def _changes_and_samples(self) -> Iterator[tuple[float, TimedChange | None]]:
@@ -276,7 +278,7 @@ class _SimulationRun:
             seed=scenario.seed,
             start=format_time(scenario.start),
             seconds=last,
-            interrupted=last < scenario.seconds,
+            interrupted=self._stopped_early,
             nodes=count_of_kind(scenario.objects, "Node"),
             pods=count_of_kind(scenario.objects, "Pod"),
             notes=scenario.notes,

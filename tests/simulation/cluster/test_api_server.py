@@ -23,12 +23,12 @@ from rescheduler.labels import MIGRATION_STATUS
 from rescheduler.migration.migration_object import MIGRATION, Migration
 from rescheduler.migration.migration_request import migration_body
 from rescheduler.migration.moving_pod import LABELLED_POD, MovingPod
-from rescheduler.model.kinds import BUDGET, NODE, POD
+from rescheduler.model.kinds import BUDGET, DEPLOYMENT, NODE, POD
 from rescheduler.model.objects import Page, Pod, PodDisruptionBudget
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from rescheduler.simulation.cluster.json_objects import Json
 from rescheduler.simulation.cluster.object_store import HISTORY_LENGTH
-from testcluster.builders import budget, deployment, node, pod
+from testcluster.builders import budget, deployment, node, pod, replicaset
 from tests.simulation.simulated_clusters import in_simulated_cluster, pods_of
 
 T = TypeVar("T")
@@ -157,12 +157,44 @@ def test_a_status_is_only_written_through_its_subresource() -> None:
     async def steps(cluster: SimulatedCluster) -> None:
         await cluster.server.patch(WEB, {"status": {"phase": "Failed"}})
         assert cluster.list("Pod")["shop/web"]["status"]["phase"] == "Running"
-        patch = {"status": {"phase": "Failed"}, "metadata": {"labels": {"x": "y"}}}
-        await cluster.server.patch(f"{WEB}/status", patch)
+        await cluster.server.patch(f"{WEB}/status", {"status": {"phase": "Failed"}})
         assert cluster.list("Pod")["shop/web"]["status"]["phase"] == "Failed"
-        assert cluster.list("Pod")["shop/web"]["metadata"]["labels"] == {"app": "web"}
 
     without_controllers([web()], steps)
+
+
+def test_a_write_to_a_status_leaves_everything_else_alone() -> None:
+    async def steps(cluster: SimulatedCluster) -> None:
+        before = cluster.list("Deployment")["shop/web"]
+        patch = {
+            "status": {"replicas": 7},
+            "spec": {"replicas": 7},
+            "metadata": {"labels": {"x": "y"}},
+        }
+        await cluster.server.patch(object_path(DEPLOYMENT, "shop/web", "status"), patch)
+        after = cluster.list("Deployment")["shop/web"]
+        assert after["status"] == {**before["status"], "replicas": 7}
+        assert after["spec"] == before["spec"]
+        assert after["metadata"]["labels"] == before["metadata"]["labels"]
+
+    without_controllers([deployment("shop/web")], steps)
+
+
+def test_labels_of_a_pod_may_be_written_along_with_its_status_but_not_its_spec_or_owners() -> None:
+    async def steps(cluster: SimulatedCluster) -> None:
+        before = cluster.list("Pod")["shop/web"]
+        patch = {
+            "status": {"phase": "Failed"},
+            "spec": {"nodeName": "b"},
+            "metadata": {"labels": {"x": "y"}, "ownerReferences": []},
+        }
+        await cluster.server.patch(f"{WEB}/status", patch)
+        after = cluster.list("Pod")["shop/web"]
+        assert after["spec"] == before["spec"]
+        assert after["metadata"]["labels"] == {"app": "web", "x": "y"}
+        assert after["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
+
+    without_controllers([web(owner=replicaset("shop/web"))], steps)
 
 
 def test_all_pages_of_a_list_show_the_same_version() -> None:
@@ -170,7 +202,7 @@ def test_all_pages_of_a_list_show_the_same_version() -> None:
         names = []
         async with aclosing(cluster.server.list_pages(POD, limit=2)) as pages:
             async for page in pages:
-                names += [listed.metadata.name for listed in page.objects]
+                names += [listed.metadata.name for listed in page.readable()]
                 if len(names) == 2:
                     cluster.delete("Pod", "shop/p3", grace_seconds=0)
                     cluster.create(pod("shop/p9"))

@@ -1,6 +1,7 @@
 """A cluster from a file gets everything that controllers need, and assumptions are noted."""
 
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import msgspec
 import pytest
 
 from rescheduler.errors import SnapshotError
-from rescheduler.files.cluster_file import LIST_END, LIST_START, encode_object
+from rescheduler.files.cluster_file import LIST_END, encode_object, list_start
+from rescheduler.labels import MIGRATION_ID, MIGRATION_STATUS, ORIGINAL_POD, PLACING_GATE
 from rescheduler.model.kinds import KIND_BY_NAME
 from rescheduler.simulation.scenario.cluster_completion import CompletedCluster, complete_cluster
 from rescheduler.simulation.scenario.cluster_input import objects_in
@@ -25,7 +27,7 @@ def as_snapshot(objects: list[dict[str, Any]]) -> bytes:
         encode_object(kind, msgspec.convert(value, kind.type))
         for kind, value in zip(kinds, objects, strict=True)
     ]
-    return LIST_START + b",\n".join(parts) + LIST_END
+    return list_start(datetime(2026, 1, 1, tzinfo=UTC)) + b",\n".join(parts) + LIST_END
 
 
 def of(made: CompletedCluster, kind: str) -> dict[str, dict[str, Any]]:
@@ -51,6 +53,29 @@ def test_templates_that_a_snapshot_leaves_out_are_those_of_the_pods(
     assert container["resources"] == wanted["resources"]
     assert there["web"]["spec"]["template"]["metadata"] == original["spec"]["template"]["metadata"]
     assert len(there) == 27
+
+
+def test_a_template_has_nothing_of_a_migration_of_the_pod_that_it_is_derived_from() -> None:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    pin = {"key": "metadata.name", "operator": "In", "values": ["a"]}
+    moved = pod(
+        "shop/web-5d-1",
+        on="a",
+        owner=replicaset("shop/web-5d", replicas=1, owner=deployment("shop/web")),
+        labels={"app": "web", MIGRATION_ID: "7", MIGRATION_STATUS: "completed"},
+        annotations={ORIGINAL_POD: "6", "rescheduler.dev/move-cost": "3"},
+        schedulingGates=[{"name": PLACING_GATE}],
+        affinity={
+            "nodeAffinity": {required: {"nodeSelectorTerms": [{"matchFields": [pin]}]}},
+        },
+    )
+    made = complete_cluster(objects_in([("snapshot.json", as_snapshot([node("a"), moved]))]))
+    template = of(made, "ReplicaSet")["web-5d"]["spec"]["template"]
+    assert template["metadata"] == {
+        "labels": {"app": "web"},
+        "annotations": {"rescheduler.dev/move-cost": "3"},
+    }
+    assert not {"affinity", "schedulingGates"} & template["spec"].keys()
 
 
 def test_a_snapshot_that_is_whole_needs_no_notes(from_snapshot: CompletedCluster) -> None:
@@ -92,6 +117,12 @@ def test_finished_pods_are_left_out_and_noted() -> None:
     made = complete_cluster([node("a"), pod("shop/done", on="a", phase="Succeeded")])
     assert not of(made, "Pod")
     assert made.notes == ("1 pods that were finished or being deleted are left out.",)
+
+
+def test_pods_on_nodes_that_are_gone_are_left_out_and_noted() -> None:
+    made = complete_cluster([node("a"), pod("shop/x", on="a"), pod("shop/lost", on="gone")])
+    assert list(of(made, "Pod")) == ["x"]
+    assert made.notes == ("1 pods on nodes that are not in the file are left out.",)
 
 
 def test_owners_of_kinds_that_are_not_simulated_are_noted() -> None:

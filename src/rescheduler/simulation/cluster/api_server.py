@@ -13,6 +13,7 @@ import msgspec
 
 from rescheduler.errors import NotFound
 from rescheduler.kube.api_server import PAGE_SIZE, Answer, ListPage, Patch
+from rescheduler.kube.server_features import VERSION_PATH
 from rescheduler.kube.watch_events import (
     Added,
     Bookmark,
@@ -34,8 +35,12 @@ from rescheduler.simulation.cluster.resources import BY_PATH, Resource, resource
 
 T = TypeVar("T")
 
+# The version whose scheduler is simulated.
+SIMULATED_VERSION = "v1.36.0"
 # The interval of bookmarks of a real server.
 BOOKMARK_SECONDS = 60.0
+# The only field that lists can be narrowed down by: of pods, their node.
+ON_NODE = "spec.nodeName"
 
 
 class RequestPath(NamedTuple):
@@ -125,6 +130,8 @@ class SimulatedApiServer:
     async def get(self, path: str, type: type[T], query: dict[str, str] | None = None) -> T:
         """See `ApiServer.get`."""
         await asyncio.sleep(0)
+        if path == VERSION_PATH:
+            return as_type({"gitVersion": SIMULATED_VERSION}, type)
         request = parse_path(path)
         if request.subresource:
             raise status_errors.bad_request(f"GET {path}", "subresources cannot be read")
@@ -134,8 +141,13 @@ class SimulatedApiServer:
 
     def _list(self, request: RequestPath, query: dict[str, str]) -> Json:
         call = f"GET {request.resource.plural}"
-        if not set(query) <= {"labelSelector"}:
-            raise status_errors.bad_request(call, f"{query}: expected no query but labelSelector")
+        # All objects come in one page, whatever the limit: they are in memory already.
+        if not set(query) <= {"labelSelector", "fieldSelector", "limit"}:
+            text = f"{query}: expected labelSelector, fieldSelector or limit"
+            raise status_errors.bad_request(call, text)
+        field, _, node = query.get("fieldSelector", "").partition("=")
+        if field not in ("", ON_NODE):
+            raise status_errors.bad_request(call, f"{field}: expected {ON_NODE}")
         try:
             selector = parsed_selector(query.get("labelSelector", ""))
         except BadSelector as error:
@@ -150,6 +162,8 @@ class SimulatedApiServer:
                 if request.namespace in ("", value["metadata"].get("namespace"))
                 and matches_labels(selector, value)
             ]
+        if field:
+            found = [value for value in found if value["spec"].get("nodeName") == node]
         found.sort(
             key=lambda value: (value["metadata"].get("namespace"), value["metadata"]["name"])
         )

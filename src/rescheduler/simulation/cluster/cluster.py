@@ -32,6 +32,7 @@ from rescheduler.simulation.cluster.merge_patch import merged
 from rescheduler.simulation.cluster.object_store import ObjectChange, ObjectStore, Subscriber
 from rescheduler.simulation.cluster.registry import Registry
 from rescheduler.simulation.cluster.resources import resource_named
+from rescheduler.simulation.cluster.scheduler.nominator import Nominator
 from rescheduler.simulation.cluster.scheduler.scheduler import SimulatedScheduler
 from rescheduler.simulation.cluster.timings import Timings
 from rescheduler.simulation.simulated_time import SimulatedClock
@@ -100,11 +101,14 @@ class SimulatedCluster:
                 self.registry.load({"kind": "Namespace", "metadata": {"name": name}})
 
     def _scheduler(self, seed: int) -> SimulatedScheduler:
-        """A scheduler with a table of Services, which the cluster's tables do not have."""
+        """A scheduler that knows Services and nominations, which the cluster's tables lack."""
         scheduler = SimulatedScheduler(self.tables, seed)
         for value in self.store.all("Service").values():
             scheduler.services.put(msgspec.convert(value, Service))
         self.store.listen("Service", table_updater(scheduler.services, SERVICE))
+        for key, pod in self.store.all("Pod").items():
+            scheduler.nominator.put(key, pod)
+        self.store.listen("Pod", nominator_updater(scheduler.nominator))
         return scheduler
 
     async def start(self) -> None:
@@ -165,5 +169,17 @@ def table_updater(table: Table[Any], kind: Kind[Any]) -> Callable[[ObjectChange]
             table.put(change.struct(kind.type))
         else:
             table.remove(change.struct(kind.type))
+
+    return update
+
+
+def nominator_updater(nominator: Nominator) -> Callable[[ObjectChange], None]:
+    """A listener that keeps nominations equal to those in the store."""
+
+    def update(change: ObjectChange) -> None:
+        if change.new is not None:
+            nominator.put(change.key, change.new)
+        else:
+            nominator.remove(change.key)
 
     return update

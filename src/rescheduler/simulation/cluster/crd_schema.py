@@ -31,6 +31,7 @@ def has_step_and_mode(new: Json, old: Json | None) -> bool:
 
 
 RULES: dict[str, Rule] = {
+    "self == oldSelf": lambda new, old: bool(new == old),
     "self.pod == oldSelf.pod": is_immutable("pod"),
     "self.targetNode == oldSelf.targetNode": is_immutable("targetNode"),
     "self.mode == oldSelf.mode": is_immutable("mode"),

@@ -80,6 +80,24 @@ def is_active(pod: Json) -> bool:
     return "deletionTimestamp" not in pod["metadata"] and not is_finished(pod)
 
 
+def gates_of(pod: Json) -> list[str]:
+    """The names of a pod's scheduling gates."""
+    return [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
+
+
+def nominated_node_of(pod: Json) -> str:
+    """The node that is nominated for a pod; empty if there is none."""
+    node: str = pod["status"].get("nominatedNodeName", "")
+    return node
+
+
+def without_nomination(status: Json) -> Json:
+    """A pod's status without a nominated node; the same object if it has none."""
+    if "nominatedNodeName" not in status:
+        return status
+    return {name: value for name, value in status.items() if name != "nominatedNodeName"}
+
+
 def condition_of(value: Json, type: str) -> Json | None:
     """The condition of this type, or None."""
     condition: Json

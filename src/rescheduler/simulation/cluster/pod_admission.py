@@ -1,9 +1,9 @@
-"""Defaults and admission of pods: what the server adds, and which fields are immutable."""
+"""What the server adds to new pods: defaults, a priority, a status."""
 
 from typing import Any
 
 from rescheduler.labels import NOT_READY_TAINT, UNREACHABLE_TAINT
-from rescheduler.simulation.cluster.json_objects import Json
+from rescheduler.simulation.cluster.json_objects import Json, condition
 from rescheduler.simulation.cluster.object_store import ObjectStore
 
 DEFAULT_GRACE_SECONDS = 30
@@ -22,8 +22,8 @@ POD_DEFAULTS: Json = {
     "terminationGracePeriodSeconds": DEFAULT_GRACE_SECONDS,
     "schedulerName": "default-scheduler",
 }
-MUTABLE_SPEC_FIELDS = ("tolerations", "activeDeadlineSeconds", "terminationGracePeriodSeconds")
-"""Fields of a pod's spec that may change, besides images."""
+PENDING: Json = {"phase": "Pending"}
+GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 
 
 def with_pod_defaults(spec: Json, store: ObjectStore) -> Json:
@@ -37,7 +37,22 @@ def with_pod_defaults(spec: Json, store: ObjectStore) -> Json:
         missing["tolerations"] = [*tolerations, *added]
     if "priority" not in spec:
         missing |= priority_of(spec, store)
-    return {**spec, **missing} if missing else spec
+    return without_empty_gates({**spec, **missing} if missing else spec)
+
+
+def without_empty_gates(spec: Json) -> Json:
+    """A spec in which an empty list of gates is absent; the same object if there is none."""
+    if spec.get("schedulingGates", True):
+        return spec
+    return {name: value for name, value in spec.items() if name != "schedulingGates"}
+
+
+def status_of_new_pod(spec: Json, now: str) -> Json:
+    """The status of a new pod: the server itself says that it is gated."""
+    if not spec.get("schedulingGates"):
+        return PENDING
+    gated = condition("PodScheduled", "False", now, "SchedulingGated", GATED_MESSAGE)
+    return {**PENDING, "conditions": [gated]}
 
 
 def is_tolerated(taint: Any, tolerations: list[Json]) -> bool:
@@ -54,26 +69,16 @@ def priority_of(spec: Json, store: ObjectStore) -> Json:
     classes = store.all("PriorityClass")
     name = spec.get("priorityClassName")
     if name:
-        return {"priority": classes[name]["value"]} if name in classes else {}
+        return of_class(classes[name]) if name in classes else {}
     default = next((value for value in classes.values() if value.get("globalDefault")), None)
     if default is None:
         return {"priority": 0}
-    return {"priorityClassName": default["metadata"]["name"], "priority": default["value"]}
+    return {"priorityClassName": default["metadata"]["name"], **of_class(default)}
 
 
-def forbidden_change(old: Json, new: Json) -> str:
-    """The immutable field of a pod's spec that was changed, or empty."""
-    before, after = old["spec"], new.get("spec") or {}
-    if before is after:
-        return ""
-    for name in {**before, **after}:
-        if name not in MUTABLE_SPEC_FIELDS and before.get(name) != after.get(name):
-            if name == "containers" and without_images(before) == without_images(after):
-                continue
-            return str(name)
-    return ""
-
-
-def without_images(spec: Json) -> list[Json]:
-    """The containers of a spec without their images."""
-    return [{**container, "image": ""} for container in spec.get("containers") or ()]
+def of_class(priority_class: Json) -> Json:
+    """What pods of a priority class get from it."""
+    added = {"priority": priority_class["value"]}
+    if "preemptionPolicy" in priority_class:
+        added["preemptionPolicy"] = priority_class["preemptionPolicy"]
+    return added

@@ -10,7 +10,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from rescheduler.migration.crd import CRD
+from rescheduler.migration.memory.move_record_crd import ALL_CRDS
 from rescheduler.migration.new_pod import NAME_CHARACTERS, SUFFIX_LENGTH
 from rescheduler.simulation.cluster import status_errors
 from rescheduler.simulation.cluster.crd_schema import Schema, SchemaViolation
@@ -24,19 +24,26 @@ from rescheduler.simulation.cluster.json_objects import (
     is_finished,
     key_of,
     with_conditions,
+    without_nomination,
 )
 from rescheduler.simulation.cluster.object_store import ObjectStore
 from rescheduler.simulation.cluster.pod_admission import (
     DEFAULT_GRACE_SECONDS,
-    forbidden_change,
+    status_of_new_pod,
     with_pod_defaults,
+    without_empty_gates,
+)
+from rescheduler.simulation.cluster.pod_validation import (
+    invalid_pod,
+    invalid_status,
+    invalid_update,
+    unbindable,
 )
 from rescheduler.simulation.cluster.resources import Resource, resource_named
 from rescheduler.simulation.simulated_time import SimulatedClock
 
 Update = Callable[[Json], Json]
 
-PENDING: Json = {"phase": "Pending"}
 IMMUTABLE_METADATA = (
     "name",
     "namespace",
@@ -45,7 +52,11 @@ IMMUTABLE_METADATA = (
     "deletionTimestamp",
     "generation",
 )
-MIGRATION_SCHEMA = Schema(CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+SCHEMAS = {
+    crd["spec"]["names"]["kind"]: Schema(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    for crd in ALL_CRDS
+}
+"""The schemas of custom resources by kind."""
 EVENT_TTL = timedelta(hours=1)
 
 
@@ -97,10 +108,10 @@ class Registry:
         loaded = {"apiVersion": resource.api_version, **value, "metadata": metadata}
         if resource.name == "Pod":
             loaded["spec"] = with_pod_defaults(loaded["spec"], self.store)
-        if resource.name == "Migration":
-            loaded = {**MIGRATION_SCHEMA.with_defaults(loaded), "metadata": metadata}
+        if resource.name in SCHEMAS:
+            loaded = {**SCHEMAS[resource.name].with_defaults(loaded), "metadata": metadata}
         elif resource.has_status:
-            loaded["status"] = loaded.get("status") or first_status(resource)
+            loaded["status"] = loaded.get("status") or self._first_status(resource, loaded)
         return self.store.put(resource.name, key_of(loaded), loaded)
 
     def create(self, resource: Resource, namespace: str, value: Json) -> Json:
@@ -144,20 +155,31 @@ class Registry:
     def _admitted(self, resource: Resource, value: Json, call: str) -> Json:
         if resource.name == "Pod":
             value["spec"] = with_pod_defaults(value.get("spec") or {}, self.store)
-        if resource.name == "Migration":
+            self._refuse_pod(value, invalid_pod(value), call)
+        if resource.name in SCHEMAS:
             value.pop("status", None)
-            return self._valid_migration(value, None, call)
+            return self._valid(resource, value, None, call)
         if resource.has_status and resource.name != "Node":
-            value["status"] = first_status(resource)
+            value["status"] = self._first_status(resource, value)
         return value
 
-    def _valid_migration(self, value: Json, old: Json | None, call: str) -> Json:
-        metadata = value["metadata"]
-        value = {**MIGRATION_SCHEMA.with_defaults(value), "metadata": metadata}
+    def _first_status(self, resource: Resource, value: Json) -> Json:
+        if resource.name == "Pod":
+            return status_of_new_pod(value["spec"], self.now())
+        return {"phase": "Active"} if resource.name == "Namespace" else {}
+
+    def _refuse_pod(self, pod: Json, why: str, call: str) -> None:
+        if why:
+            raise status_errors.invalid(call, f'Pod "{pod["metadata"]["name"]}"', why)
+
+    def _valid(self, resource: Resource, value: Json, old: Json | None, call: str) -> Json:
+        """A custom resource with defaults, if its schema accepts it."""
+        metadata, schema = value["metadata"], SCHEMAS[resource.name]
+        value = {**schema.with_defaults(value), "metadata": metadata}
         try:
-            MIGRATION_SCHEMA.check(value, old)
+            schema.check(value, old)
         except SchemaViolation as problem:
-            what = f'Migration.rescheduler.dev "{metadata["name"]}"'
+            what = f'{resource.name}.rescheduler.dev "{metadata["name"]}"'
             raise status_errors.invalid(call, what, str(problem)) from problem
         return value
 
@@ -196,28 +218,34 @@ class Registry:
         self, resource: Resource, old: Json, changed: Json, subresource: str, call: str
     ) -> Json:
         self._check_identity(resource, old, changed, call)
-        if subresource == "status":
+        if resource.name == "Pod":
+            new = self._checked_pod(old, changed, subresource, call)
+        elif subresource == "status":
             new = {**old, "status": changed.get("status") or {}}
         else:
-            metadata = {**changed["metadata"]}
-            for name in (*IMMUTABLE_METADATA, "resourceVersion"):
-                if name in old["metadata"]:
-                    metadata[name] = old["metadata"][name]
-                else:
-                    metadata.pop(name, None)
-            new = {**changed, "metadata": metadata}
+            new = {**changed, "metadata": writable_metadata(old, changed)}
             if resource.has_status:
                 new["status"] = old["status"]
-        if resource.name == "Pod" and (field := forbidden_change(old, new)):
-            what = f'Pod "{old["metadata"]["name"]}"'
-            why = f"spec.{field}: Forbidden: pod updates may not change it"
-            raise status_errors.invalid(call, what, why)
-        if resource.name == "Migration":
-            new = self._valid_migration(new, old, call)
+        if resource.name in SCHEMAS:
+            new = self._valid(resource, new, old, call)
         if resource.counts_generations and new.get("spec") != old.get("spec"):
             generation = old["metadata"].get("generation", 0) + 1
             new["metadata"] = {**new["metadata"], "generation": generation}
         return new
+
+    def _checked_pod(self, old: Json, changed: Json, subresource: str, call: str) -> Json:
+        if subresource == "status":
+            # Unlike other kinds, pods accept new labels and annotations along with a status.
+            metadata = writable_metadata(old, changed, "ownerReferences")
+            status = changed.get("status") or {}
+            if not status.get("nominatedNodeName"):
+                status = without_nomination(status)
+            new = {**old, "metadata": metadata, "status": status}
+            self._refuse_pod(old, invalid_status(old, new), call)
+            return new
+        new = {**changed, "metadata": writable_metadata(old, changed), "status": old["status"]}
+        self._refuse_pod(old, invalid_update(old, new), call)
+        return {**new, "spec": without_empty_gates(new["spec"])}
 
     def _check_identity(self, resource: Resource, old: Json, changed: Json, call: str) -> None:
         what = named(resource, key_of(old))
@@ -225,7 +253,10 @@ class Registry:
         version = named_by_change.get("resourceVersion")
         if version and version != current["resourceVersion"]:
             raise status_errors.conflict(
-                call, what, "the object has been modified; please apply your changes to the latest"
+                call,
+                what,
+                "the object has been modified; please apply your changes to the latest version "
+                "and try again",
             )
         if named_by_change.get("uid", current["uid"]) != current["uid"]:
             raise status_errors.invalid(call, what, "metadata.uid: field is immutable")
@@ -315,28 +346,24 @@ class Registry:
         pods = resource_named("Pod")
         pod = self.read("Pod", key, call)
         self.check_preconditions(pods, pod, uid, "", call)
-        if is_deleting(pod):
-            why = f"pod {pod['metadata']['name']} is being deleted, cannot be assigned to a host"
-            raise status_errors.conflict(call, named(pods, key), why)
-        if pod["spec"].get("nodeName"):
-            why = (
-                f"pod {pod['metadata']['name']} is already assigned to node "
-                f'"{pod["spec"]["nodeName"]}"'
-            )
-            raise status_errors.conflict(call, named(pods, key), why)
+        if why := unbindable(pod):
+            what = f'pods/binding "{pod["metadata"]["name"]}"'
+            raise status_errors.conflict(call, what, why)
         scheduled = condition("PodScheduled", "True", self.now())
-        status = with_conditions(pod["status"], [scheduled])
+        status = without_nomination(with_conditions(pod["status"], [scheduled]))
         spec = {**pod["spec"], "nodeName": node}
         return self.store.put("Pod", key, {**pod, "spec": spec, "status": status})
 
 
-def first_status(resource: Resource) -> Json:
-    """The status of a new object."""
-    if resource.name == "Pod":
-        return PENDING
-    if resource.name == "Namespace":
-        return {"phase": "Active"}
-    return {}
+def writable_metadata(old: Json, changed: Json, *immutable: str) -> Json:
+    """The metadata of a changed object, with what cannot be written as it was."""
+    metadata = {**changed["metadata"]}
+    for name in (*IMMUTABLE_METADATA, "resourceVersion", *immutable):
+        if name in old["metadata"]:
+            metadata[name] = old["metadata"][name]
+        else:
+            metadata.pop(name, None)
+    return metadata
 
 
 def named(resource: Resource, key: str) -> str:

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rescheduler.errors import SettingsError
+from rescheduler.migration.memory.move_record import MOVE_RECORD
 from rescheduler.migration.migration_object import MIGRATION
+from rescheduler.migration.services.endpoint_slices import ENDPOINT_SLICE
 from rescheduler.model import kinds
 from rescheduler.model.kinds import Kind
 
@@ -47,7 +49,10 @@ RESOURCES = (
     resource(kinds.CSI_NODE),
     resource(kinds.CSI_DRIVER),
     resource(MIGRATION, has_status=True, counts=True),
+    resource(MOVE_RECORD, counts=True),
     resource(kinds.SERVICE, has_status=True),
+    # There are none: no traffic is simulated, so no pod has to leave its Services.
+    resource(ENDPOINT_SLICE),
     EVENT,
 )
 

@@ -17,14 +17,20 @@ from rescheduler.labels import (
     JOB_COMPLETION_INDEX,
     JOB_CONTROLLER_UID,
     JOB_NAME,
+    MIGRATION_LABELS,
     OLD_JOB_CONTROLLER_UID,
     OLD_JOB_NAME,
+    ORIGINAL_POD,
     POD_TEMPLATE_GENERATION,
     POD_TEMPLATE_HASH,
+    PREVIOUS_MARKS,
     REVISION_HASH,
     STATEFUL_SET_POD_INDEX,
     STATEFUL_SET_POD_NAME,
+    STEERED_BY,
 )
+from rescheduler.migration.migration_labels import ANNOTATIONS
+from rescheduler.model.rules.placing_affinity import is_new_pod, without_pin, without_steering
 from rescheduler.simulation.cluster.json_objects import (
     Json,
     controller_of,
@@ -58,6 +64,7 @@ LABELS_BY_CONTROLLERS = (
     JOB_COMPLETION_INDEX,
     OLD_JOB_CONTROLLER_UID,
     OLD_JOB_NAME,
+    *MIGRATION_LABELS,
 )
 PARTS = ("spec", "status")
 KINDS_WITHOUT_PARTS = ("Namespace", "PriorityClass", "StorageClass", "CSINode", "CSIDriver")
@@ -88,6 +95,7 @@ class _ClusterCompletion:
 
     def result(self) -> CompletedCluster:
         self._leave_out_finished_pods()
+        self._leave_out_pods_without_their_node()
         self._add_owners()
         for kind in ("ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job"):
             self._add_templates(kind)
@@ -106,6 +114,14 @@ class _ClusterCompletion:
                 self._counts["pods"] += 1
             else:
                 pods[key] = with_times(pod)
+
+    def _leave_out_pods_without_their_node(self) -> None:
+        """Kubernetes would delete these pods at once; their owners replace them."""
+        pods, nodes = self._by_kind["Pod"], self._by_kind["Node"]
+        for key, pod in list(pods.items()):
+            if (node := pod["spec"].get("nodeName")) and node not in nodes:
+                del pods[key]
+                self._counts["pods on missing nodes"] += 1
 
     def _add_owners(self) -> None:
         """Add owners that pods and ReplicaSets name, and make references name their uids."""
@@ -199,6 +215,8 @@ class _ClusterCompletion:
         counts = self._counts
         if counts["pods"]:
             yield f"{counts['pods']} pods that were finished or being deleted are left out."
+        if count := counts["pods on missing nodes"]:
+            yield f"{count} pods on nodes that are not in the file are left out."
         added = [f"{counts[kind]} {kind}s" for kind in API_VERSIONS if counts[kind]]
         if added:
             yield f"Owners that the file names but does not have were added: {', '.join(added)}."
@@ -228,9 +246,13 @@ def with_template(owner: Json, pods: list[Json]) -> Json:
         key: value for key, value in labels_of(pod).items() if key not in LABELS_BY_CONTROLLERS
     }
     template: Json = {"metadata": {"labels": labels}, "spec": template_spec(pod)}
-    annotations = pod["metadata"].get("annotations")
+    annotations = {
+        key: value
+        for key, value in annotations_of(pod).items()
+        if key not in (*ANNOTATIONS, PREVIOUS_MARKS)
+    }
     if annotations:
-        template["metadata"]["annotations"] = dict(annotations)
+        template["metadata"]["annotations"] = annotations
     spec = {**(owner.get("spec") or {}), "template": template}
     if owner["kind"] == "StatefulSet":
         move_claims_out_of_template(owner, spec)
@@ -256,16 +278,34 @@ def with_counts(owner: Json, pods: int) -> Json:
 
 
 def template_spec(pod: Json) -> Json:
-    """The spec of a pod without what the scheduler and controllers have added."""
+    """The spec of a pod without what the scheduler, controllers and migrations have added."""
     spec: Json = copy.deepcopy(pod["spec"])
-    for added in ("nodeName", "hostname", "subdomain", "ephemeralContainers"):
+    for added in ("nodeName", "hostname", "subdomain", "ephemeralContainers", "schedulingGates"):
         spec.pop(added, None)
+    remove_placing(pod, spec)
     owner = controller_of(pod)
     if owner is not None and owner["kind"] == "DaemonSet":
         remove_own_node(spec)
     if owner is not None and owner["kind"] == "Job":
         spec.setdefault("restartPolicy", "Never")
     return spec
+
+
+def annotations_of(pod: Json) -> Json:
+    """The annotations of a pod."""
+    annotations: Json = pod["metadata"].get("annotations") or {}
+    return annotations
+
+
+def remove_placing(pod: Json, spec: Json) -> None:
+    """Remove the affinity with which a migration has placed the pod."""
+    annotations, affinity = annotations_of(pod), spec.pop("affinity", None) or {}
+    if is_new_pod(annotations.get(ORIGINAL_POD), annotations.get(PREVIOUS_MARKS)):
+        affinity = without_pin(affinity)
+    if STEERED_BY in annotations:
+        affinity = without_steering(affinity)
+    if affinity:
+        spec["affinity"] = affinity
 
 
 def remove_own_node(spec: Json) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rescheduler.errors import SettingsError
+from rescheduler.files.bad_document import BadDocument
 from rescheduler.files.conversion import converted
-from rescheduler.files.documents import BadDocument, yaml_documents
+from rescheduler.files.documents import yaml_documents
 from rescheduler.files.invalid_value import BadValue, InvalidValue, step
 from rescheduler.model.quantities import EXPECTED, BadQuantity, Quantity, nanos
 from rescheduler.model.resources import is_counted
@@ -33,9 +34,8 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 def read_workload(name: str, data: bytes) -> WorkloadFile:
     """The content of a workload file. In an empty file nothing happens."""
     try:
-        return checked(
-            converted(_content_of(yaml_documents(data)), WorkloadFile, "", workload_value)
-        )
+        content = _content_of(yaml_documents(data, with_exponents=True))
+        return checked(converted(content, WorkloadFile, "", workload_value))
     except (BadDocument, BadValue) as error:
         raise SettingsError(f"{name}: {error}") from error
 

@@ -71,17 +71,33 @@ class RealScheduler:
 
     def schedule(self, pod: JsonObject) -> JsonObject:
         """The pod once it is bound, or once it is said why it cannot be."""
-        created = self._client.create(_collection(pod), pod)
-        for _, seen in self._watch.changes(created["metadata"]["uid"]):
+        return self.decision(self.create(pod))
+
+    def create(self, pod: JsonObject) -> JsonObject:
+        """The pod as the server stores it; the scheduler leaves it alone if it is gated."""
+        return self._client.create(_collection(pod), pod)
+
+    def decision(self, pod: JsonObject) -> JsonObject:
+        """The pod once it is bound, or once it is said why it cannot be."""
+        for _, seen in self._watch.changes(pod["metadata"]["uid"]):
             if seen["spec"].get("nodeName") or refusal(seen):
                 return seen
         raise AssertionError("the watch of pods ended")
 
+    def nominate(self, pod: JsonObject, node: str) -> JsonObject:
+        """The pod, nominated to a node."""
+        return self._client.patch(
+            f"{_path(pod)}/status", {"status": {"nominatedNodeName": node or None}}
+        )
+
+    def open(self, pod: JsonObject) -> JsonObject:
+        """The pod without gates, before the scheduler has looked at it."""
+        return self._client.patch(_path(pod), {"spec": {"schedulingGates": None}})
+
     def delete(self, pod: JsonObject, at_once: bool) -> JsonObject:
         """Remove a pod, or only mark it as terminating: there is no kubelet to end it."""
         metadata = pod["metadata"]
-        path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
-        self._client.delete(f"{path}?gracePeriodSeconds={0 if at_once else 60}")
+        self._client.delete(f"{_path(pod)}?gracePeriodSeconds={0 if at_once else 60}")
         expected = "DELETED" if at_once else "MODIFIED"
         for kind, seen in self._watch.changes(metadata["uid"]):
             if kind == expected and seen["metadata"].get("deletionTimestamp"):
@@ -110,9 +126,13 @@ class RealScheduler:
 def refusal(pod: JsonObject) -> str:
     """Why the scheduler found no node; empty if it has not looked, or found one."""
     for condition in pod["status"].get("conditions", ()):
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
             return str(condition["message"])
     return ""
+
+
+def _path(pod: JsonObject) -> str:
+    return f"{_collection({**pod, 'kind': 'Pod'})}/{pod['metadata']['name']}"
 
 
 def _collection(built: JsonObject) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 from rescheduler.model.kinds import KIND_BY_NAME
 from rescheduler.model.objects import Service
 from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.simulation.cluster.json_objects import key_of
 from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors
 from rescheduler.simulation.cluster.scheduler.scheduler import SimulatedScheduler
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
@@ -33,11 +34,14 @@ class SchedulerSetup:
             else:
                 kind = KIND_BY_NAME[item["kind"]]
                 self.tables.of(kind).put(msgspec.convert({**item, "metadata": metadata}, kind.type))
+            if item["kind"] == "Pod":
+                self.scheduler.nominator.put(key_of(item), item)
 
     def remove(self, item: JsonObject) -> None:
         """A deleted object."""
         kind = KIND_BY_NAME[item["kind"]]
         self.tables.of(kind).remove(msgspec.convert(item, kind.type))
+        self.scheduler.nominator.remove(key_of(item))
 
     def scores(self, pod: str) -> dict[str, dict[str, int]]:
         """By plugin: the score of each feasible node for a pending pod, with a new cache.

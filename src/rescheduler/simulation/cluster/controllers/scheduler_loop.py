@@ -1,16 +1,23 @@
-"""The loop of the scheduler: its queue with back-off, bindings, and the PodScheduled condition."""
+"""The loop of the scheduler: its queue with back-off, bindings, and what it writes into statuses.
+
+A gated pod is in no queue until its last gate is removed.
+"""
 
 from rescheduler.simulation.cluster.controllers.base import Controller, ControllerContext
 from rescheduler.simulation.cluster.json_objects import (
     Json,
     condition,
     condition_of,
+    gates_of,
     is_deleting,
     is_finished,
+    nominated_node_of,
     with_conditions,
+    without_nomination,
 )
 from rescheduler.simulation.cluster.object_store import ObjectChange
 from rescheduler.simulation.cluster.scheduler.scheduler import SimulatedScheduler
+from rescheduler.simulation.cluster.scheduler.scheduling_result import SchedulingResult
 
 INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 10.0
 # How long the real queue keeps an unschedulable pod for which nothing changes.
@@ -41,22 +48,22 @@ class SchedulerLoop(Controller):
         self.store.listen("Pod", self._pod_changed)
         for kind in RETRY_AFTER_CHANGE_OF:
             self.store.listen(kind, self._cluster_changed)
+        pods = self.store.all("Pod")
         for key in self.indexes.pods_on.keys(""):
-            self._add(key)
+            if not gates_of(pods[key]):
+                self._add(key)
 
     def _pod_changed(self, change: ObjectChange) -> None:
         old, new = change.old, change.new
-        if new is None or is_finished(new):
-            self._forget(change.key)
-            if old is not None and old["spec"].get("nodeName"):
-                self._retry_unschedulable()
-        elif is_deleting(new):
+        if old is not None and frees_room(old, new):
+            self._retry_unschedulable()
+        if new is None or is_finished(new) or is_deleting(new):
             self._forget(change.key)
         elif new["spec"].get("nodeName"):
             if old is None or not old["spec"].get("nodeName"):
                 self._forget(change.key)
                 self._retry_unschedulable()
-        elif old is None or old["metadata"].get("labels") != new["metadata"].get("labels"):
+        elif not gates_of(new) and (old is None or may_fit_now(old, new)):
             self._add(change.key)
 
     def _cluster_changed(self, change: ObjectChange) -> None:
@@ -96,19 +103,37 @@ class SchedulerLoop(Controller):
             if result.node:
                 self.registry.bind(result.pod, result.node)
             else:
-                self._back_off(result.pod, result.reason)
+                self._back_off(result)
 
-    def _back_off(self, key: str, reason: str) -> None:
+    def _back_off(self, result: SchedulingResult) -> None:
+        key = result.pod
         attempts = self._attempts[key] = self._attempts.get(key, 0) + 1
         backoff = min(INITIAL_BACKOFF_SECONDS * 2 ** (attempts - 1), MAX_BACKOFF_SECONDS)
         self._backoff_until[key] = self.clock.seconds() + backoff
         self._unschedulable[key] = None
         self.enqueue_after(FLUSH, MAX_UNSCHEDULABLE_SECONDS)
-        pod = self.store.all("Pod")[key]
-        scheduled = condition_of(pod, "PodScheduled")
-        if scheduled is None or scheduled.get("message") != reason:
-            self._set_unschedulable(key, pod, reason)
+        self._set_unschedulable(result)
 
-    def _set_unschedulable(self, key: str, pod: Json, reason: str) -> None:
-        scheduled = condition("PodScheduled", "False", self.registry.now(), "Unschedulable", reason)
-        self.registry.set_status("Pod", key, with_conditions(pod["status"], [scheduled]))
+    def _set_unschedulable(self, result: SchedulingResult) -> None:
+        pod = self.store.all("Pod")[result.pod]
+        status, scheduled = pod["status"], condition_of(pod, "PodScheduled")
+        if scheduled is None or scheduled.get("message") != result.reason:
+            refused = condition(
+                "PodScheduled", "False", self.registry.now(), "Unschedulable", result.reason
+            )
+            status = with_conditions(status, [refused])
+        if result.loses_nomination:
+            status = without_nomination(status)
+        self.registry.set_status("Pod", result.pod, status)
+
+
+def frees_room(old: Json, new: Json | None) -> bool:
+    """Whether a pod has left its node, or the node that was nominated for it."""
+    if new is None or is_finished(new):
+        return bool(old["spec"].get("nodeName") or nominated_node_of(old))
+    return nominated_node_of(old) not in ("", nominated_node_of(new), new["spec"].get("nodeName"))
+
+
+def may_fit_now(old: Json, new: Json) -> bool:
+    """Whether a pending pod has changed so that nodes may accept it now."""
+    return bool(gates_of(old)) or old["metadata"].get("labels") != new["metadata"].get("labels")

@@ -1,7 +1,8 @@
 """The scheduler of the simulated cluster: places pods as kube-scheduler's default profile does.
 
-`planning.feasibility` decides on which nodes a pod may run. Which of them it gets is decided here:
-`plugins` has a file for each score plugin of kube-scheduler 1.36, with its integer arithmetic.
+`planning.feasibility` decides on which nodes a pod may run; `node_filter` asks it with and without
+the pods that are nominated to these nodes. Which of them it gets is decided here: `plugins` has a
+file for each score plugin of kube-scheduler 1.36, with its integer arithmetic.
 Nothing here talks to a server: `controllers.scheduler_loop` binds the pods.
 
 Not here: ImageLocality (our model has no images; it matters only where nodes list theirs), the

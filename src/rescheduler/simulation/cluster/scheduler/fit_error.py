@@ -9,7 +9,7 @@ import numpy as np
 
 from rescheduler.model.resources import PODS
 from rescheduler.model.snapshot import Bools
-from rescheduler.planning.feasibility.checker import FeasibilityChecker
+from rescheduler.planning.feasibility.checker import FeasibilityChecker, Refusals
 from rescheduler.planning.feasibility.plugins.pod_topology_spread import hard_constraints
 
 _REASONS = {
@@ -32,14 +32,18 @@ _AFFINITY_REASONS = (
 )
 
 
-def fit_error_message(checker: FeasibilityChecker, template: int) -> str:
-    """How many nodes refuse a pod of this template, by reason."""
-    nodes = len(checker.snapshot.nodes)
+def fit_error_message(nodes: int, reasons: Counter[str]) -> str:
+    """The message for a cluster of so many nodes, all of which refuse for some of the reasons."""
     if nodes == 0:
         return "no nodes available to schedule pods"
-    refusals = checker.refusals(template)
+    counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
+    return f"0/{nodes} nodes are available: {counted}."
+
+
+def count_reasons(checker: FeasibilityChecker, template: int, refusals: Refusals) -> Counter[str]:
+    """How many nodes refuse a pod of this template, by reason; where `refusals` is 0, none does."""
     reasons: Counter[str] = Counter()
-    for number in np.unique(refusals).tolist():
+    for number in np.unique(refusals[refusals > 0]).tolist():
         rule = checker.plugins[number - 1]
         refused: Bools = refusals == number
         if rule is checker.resources:
@@ -50,8 +54,7 @@ def fit_error_message(checker: FeasibilityChecker, template: int) -> str:
             reasons += _affinity_counts(checker, template, refused)
         else:
             reasons[_REASONS[rule.name]] += int(refused.sum())
-    counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
-    return f"0/{nodes} nodes are available: {counted}."
+    return reasons
 
 
 def _insufficient_counts(

@@ -9,8 +9,9 @@ from rescheduler.model.objects import Service
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.model.tables.object_table import ObjectTable
 from rescheduler.simulation.cluster.scheduler.default_selectors import DefaultSelectors
-from rescheduler.simulation.cluster.scheduler.fit_error import fit_error_message
+from rescheduler.simulation.cluster.scheduler.node_filter import NodeFilter
 from rescheduler.simulation.cluster.scheduler.node_sampling import NodeSearch, zone_interleaved
+from rescheduler.simulation.cluster.scheduler.nominator import Nomination, Nominator
 from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import Nodes
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 from rescheduler.simulation.cluster.scheduler.scheduling_result import SchedulingResult
@@ -22,11 +23,14 @@ class SimulatedScheduler:
 
     def __init__(self, tables: ClusterTables, seed: int) -> None:
         self._tables = tables
-        self.services: ObjectTable[Service] = ObjectTable(SERVICE)
+        self.services: ObjectTable[Service] = tables.selector_table(SERVICE)
         """Filled by the caller: the cluster's tables have no Services."""
         self._random = Random(seed)
         self._search = NodeSearch()
         self._cache = SchedulerCache(tables)
+        self.nominator = Nominator()
+        """Filled by the caller."""
+        self._filter = NodeFilter(tables, self._cache, self.nominator)
         self._unschedulable: dict[int, str] = {}
         """By template: why no node accepts it, for other pending pods of the same template."""
         self._prepare()
@@ -65,18 +69,38 @@ class SimulatedScheduler:
 
     def _schedule(self, row: int, key: str) -> SchedulingResult:
         template = self._cache.template_of(row)
-        if template in self._unschedulable:
+        nomination = self.nominator.of(key)
+        if nomination is None and template in self._unschedulable:
             return SchedulingResult(key, reason=self._unschedulable[template])
-        checker = self._cache.checker
-        nodes = self._search.nodes(checker.accepted(template), self._order)
-        if not len(nodes):
-            self._unschedulable[template] = fit_error_message(checker, template)
-            return SchedulingResult(key, reason=self._unschedulable[template])
-        node = self._choose(template, nodes)
+        node = self._find_node(key, template, nomination)
+        if node is None:
+            return self._refuse(key, template, nomination)
         self._cache.place(row, template, node)
         # Pod affinity of other templates may be satisfied now.
         self._unschedulable.clear()
-        return SchedulingResult(key, checker.snapshot.nodes.names[node])
+        return SchedulingResult(key, self._cache.checker.snapshot.nodes.names[node])
+
+    def _find_node(self, key: str, template: int, nomination: Nomination | None) -> int | None:
+        """The nominated node if it accepts the pod, else the best of all nodes."""
+        accepted = self._filter.refusals(key, template) == 0
+        if nomination is not None:
+            nominated = self._cache.checker.snapshot.nodes.index.get(nomination.node)
+            if nominated is not None and accepted[nominated]:
+                return nominated
+        nodes = self._search.nodes(accepted, self._order)
+        return self._choose(template, nodes) if len(nodes) else None
+
+    def _refuse(self, key: str, template: int, nomination: Nomination | None) -> SchedulingResult:
+        reason = self._filter.message(key, template)
+        if nomination is None:
+            self._unschedulable[template] = reason
+            return SchedulingResult(key, reason=reason)
+        if nomination.outlasts_refusals and len(self._order):
+            return SchedulingResult(key, reason=reason)
+        self.nominator.remove(key)
+        # Its room is free for others now.
+        self._unschedulable.clear()
+        return SchedulingResult(key, reason=reason, loses_nomination=True)
 
     def _choose(self, template: int, nodes: Nodes) -> int:
         if len(nodes) == 1:

@@ -71,6 +71,14 @@ class SchedulerCache:
         self._count(place, 1)
         self._known[row] = place
 
+    def count_in_filters(self, template: int, node: int, count: int) -> None:
+        """Let filters count pods of a template on a node, or no longer if `count` is negative.
+
+        Scores do not count them. The caller takes back what it added.
+        """
+        self.counts.add(template, node, count, terminating=False)
+        self.checker.count_pods(template, node, count, terminating=False)
+
     def is_pending(self, row: int) -> bool:
         """Whether the pod in this row is not counted on a node."""
         return bool(self._known[row] == _NOWHERE)
@@ -101,7 +109,7 @@ class SchedulerCache:
         pool = self._tables.pods.pool
         self.cached_templates = CachedTemplates(pool, snapshot.templates, self._requests)
         self._requests = self.cached_templates.requests_by_digest
-        self._node_index: list[int] = []
+        self._names_added = -1
         self._known = self._places(self._tables.pods.rows())
         self._count_all()
         self.rebuilds += 1
@@ -158,11 +166,16 @@ class SchedulerCache:
         return np.where((rows.template >= 0) & (node >= 0) & ~finished, places, _NOWHERE)
 
     def _indices_of_nodes(self) -> "np.ndarray[Any, Any]":
-        names = self._tables.pods.node_names
-        index = self.checker.snapshot.nodes.index
-        for name in names[len(self._node_index) :]:
-            self._node_index.append(index.get(name, UNKNOWN_NODE) if name else NO_NODE)
-        return np.array(self._node_index, np.int64)
+        """By the numbers that pods give for their nodes."""
+        numbers = self._tables.pods.node_numbers
+        if numbers.added != self._names_added:
+            self._names_added = numbers.added
+            index = self.checker.snapshot.nodes.index
+            self._node_index = np.array(
+                [index.get(name, UNKNOWN_NODE) if name else NO_NODE for name in numbers.values],
+                np.int64,
+            )
+        return self._node_index
 
     def _meaning_of(self, place: int) -> tuple[int, int, bool]:
         pair, terminating = divmod(place, 2)

@@ -12,3 +12,5 @@ class SchedulingResult(msgspec.Struct, frozen=True):
     """Empty if no node accepts the pod."""
     reason: str = ""
     """The scheduler's message: `0/3 nodes are available: …`"""
+    loses_nomination: bool = False
+    """Whether its nomination is taken back because no node accepts the pod."""

@@ -13,7 +13,10 @@ from rescheduler.model.objects import PodAffinityTerm
 from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.snapshot import Int64s
 from rescheduler.planning.feasibility.filter_plugin import key_of
-from rescheduler.planning.feasibility.plugins.inter_pod_affinity import required_affinity
+from rescheduler.planning.feasibility.plugins.inter_pod_affinity import (
+    preferred_terms,
+    required_affinity,
+)
 from rescheduler.simulation.cluster.scheduler.plugins.score_plugin import MAX_SCORE, Nodes
 from rescheduler.simulation.cluster.scheduler.scheduler_cache import SchedulerCache
 
@@ -115,14 +118,3 @@ class InterPodAffinity:
                 weight_of = self._by_term[key].weight_of
                 weight_of[owner] = weight_of.get(owner, 0) + weight
         self._known_templates = len(templates)
-
-
-def preferred_terms(template: PodTemplate) -> Iterator[tuple[PodAffinityTerm, int]]:
-    """The preferred terms of a template and their weights, negative for anti-affinity."""
-    affinity = template.affinity
-    if affinity is not None and affinity.pod_affinity is not None:
-        for weighted_term in affinity.pod_affinity.preferred:
-            yield weighted_term.pod_affinity_term, weighted_term.weight
-    if affinity is not None and affinity.pod_anti_affinity is not None:
-        for weighted_term in affinity.pod_anti_affinity.preferred:
-            yield weighted_term.pod_affinity_term, -weighted_term.weight
