@@ -4,7 +4,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,10 +12,14 @@ import pytest
 
 from rescheduler.cli import run
 from rescheduler.cli.log_format import KeyValueFormatter
+from rescheduler.cli.options import ClusterAccess
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import node, pod
+from testcluster.components import kubeconfig_text
 from tests.interrupts import interruptible
+from tests.kube.faultproxy import FaultProxy
+from tests.migration.support import Sandbox
 
 StartProgram = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -103,3 +107,19 @@ def quiet_cluster(binary: Path) -> Iterator[TestCluster]:
             secret,
         )
         yield cluster
+
+
+@pytest.fixture
+async def proxy(sandbox: Sandbox) -> AsyncIterator[FaultProxy]:
+    """The cluster's server, behind a proxy that can answer for it."""
+    cluster = sandbox.cluster
+    async with FaultProxy(cluster.server, str(cluster.ca_file), cluster.admin_token) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def access(sandbox: Sandbox, proxy: FaultProxy, tmp_path: Path) -> ClusterAccess:
+    """How commands reach the proxy."""
+    file = tmp_path / "kubeconfig"
+    file.write_text(kubeconfig_text(proxy.url, sandbox.cluster.ca_file, "admin", token="unused"))
+    return ClusterAccess(file, None)

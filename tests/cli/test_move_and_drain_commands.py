@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from rescheduler.cli import run
+from testcluster import builders
 from testcluster.applying import apply
-from testcluster.builders import budget
+from testcluster.builders import budget, daemonset, deployment
+from testcluster.client import JsonObject
 from testcluster.waiting import wait_until
 from tests.conftest import FreshCluster, Start
-from tests.migration.support import Sandbox, is_ready, node_of, other_node
+from tests.migration.support import Sandbox, is_ready, node_of, other_node, set_running
 
 MAINTENANCE = "scheduler.alpha.kubernetes.io/maintenance"
 POLICY = "reschedulingInterval: 1s\nenabledStrategies: [NodeMaintenance]\n"
@@ -158,6 +160,176 @@ def test_drain_lists_the_pods_that_stay_and_why(
     ] == ["pinned"]
 
 
+def stopping_on_a_node_nobody_plays(sandbox: Sandbox) -> tuple[str, JsonObject]:
+    """A node, and a pod on it that ends only when the test lets it end, unlike its replacement."""
+    (first,) = sandbox.add_nodes("a", managed=False)
+    apply(
+        sandbox.cluster,
+        deployment(f"{sandbox.namespace}/web", 1, "100m", template=sandbox.here()),
+    )
+    (pod,) = wait_until(lambda: [pod for pod in sandbox.pods("web") if node_of(pod)])
+    set_running(sandbox, pod)
+    sandbox.wait_ready("web", 1)
+    sandbox.add_nodes("b")
+    return first, pod
+
+
+def test_drain_waits_until_the_old_pods_have_stopped(
+    sandbox: Sandbox, start: Start, output: Callable[[], str]
+) -> None:
+    first, pod = stopping_on_a_node_nobody_plays(sandbox)
+    name = pod["metadata"]["name"]
+    process = start("drain", first, "--here")
+    wait_until(lambda: "1 pod is still stopping, until " in output(), what="it waits")
+    assert f"{sandbox.namespace}/{name}" in output().splitlines()[-1]
+    assert process.poll() is None
+    sandbox.outside.delete(f"{sandbox.path('pods', name)}?gracePeriodSeconds=0")
+    assert process.wait(120) == 0, output()
+    assert f"node {first} is empty" in output()
+
+
+def test_drain_fails_if_an_old_pod_does_not_stop_in_time(
+    sandbox: Sandbox, start: Start, output: Callable[[], str]
+) -> None:
+    """The pod has ended, but a finalizer keeps it."""
+    first, pod = stopping_on_a_node_nobody_plays(sandbox)
+    path = sandbox.path("pods", pod["metadata"]["name"])
+    sandbox.outside.patch(path, {"metadata": {"finalizers": ["example.com/backup"]}})
+    process = start("drain", first, "--here")
+    wait_until(lambda: "1 pod is still stopping, until " in output(), what="it waits")
+    sandbox.outside.delete(f"{path}?gracePeriodSeconds=0")
+    assert process.wait(120) == 1, output()
+    sandbox.outside.patch(path, {"metadata": {"finalizers": None}})
+    key = f"{sandbox.namespace}/{pod['metadata']['name']}"
+    assert f"pod {key} waits for its finalizers: example.com/backup" in output()
+    assert f"kubectl uncordon {first}" in output()
+    assert "is empty" not in output()
+
+
+def test_pods_on_their_way_out_do_not_stay_for_a_drain_that_does_not_wait(
+    sandbox: Sandbox, start: Start, output: Callable[[], str]
+) -> None:
+    first, pod = stopping_on_a_node_nobody_plays(sandbox)
+    sandbox.outside.patch(f"/api/v1/nodes/{first}", {"spec": {"unschedulable": True}})
+    sandbox.outside.delete(sandbox.path("pods", pod["metadata"]["name"]))
+    sandbox.wait_ready("web", 1)
+    assert start("drain", first).wait(120) == 0, output()
+    key = f"{sandbox.namespace}/{pod['metadata']['name']}"
+    assert f"1 pod is still stopping: {key}" in output()
+    assert "stays" not in output()
+    assert "to watch the migrations" not in output()
+
+
+def test_a_drain_that_moves_nothing_says_so(
+    sandbox: Sandbox, start: Start, output: Callable[[], str]
+) -> None:
+    (empty,) = sandbox.add_nodes("a")
+    assert start("drain", empty).wait(120) == 0, output()
+    assert f"node {empty} has no pods to move" in output()
+    assert "to watch the migrations" not in output()
+
+
+def test_pods_that_stay_with_their_node_do_not_count_as_remaining(
+    sandbox: Sandbox, start: Start, output: Callable[[], str]
+) -> None:
+    # Nobody plays this node: pods that have finished would be started again.
+    (first,) = sandbox.add_nodes("a", managed=False)
+    mirror = builders.pod(
+        f"{sandbox.namespace}/proxy",
+        on=first,
+        cpu="100m",
+        annotations={"kubernetes.io/config.mirror": "0123"},
+    )
+    evicted = builders.pod(f"{sandbox.namespace}/evicted", on=first, phase="Failed")
+    evicted["status"]["reason"] = "Evicted"
+    done = builders.pod(f"{sandbox.namespace}/done", on=first, phase="Succeeded")
+    agents = daemonset(f"{sandbox.namespace}/agent", "100m", template=sandbox.here())
+    apply(sandbox.cluster, mirror, evicted, done, agents)
+    (agent,) = wait_until(lambda: [pod for pod in sandbox.pods("agent") if node_of(pod)])
+    set_running(sandbox, agent)
+    assert start("drain", first, "--here").wait(120) == 0, output()
+    assert f"node {first} is empty" in output()
+    assert len(sandbox.pods()) == 4
+
+
+def test_a_replica_that_its_kubelet_has_evicted_holds_up_no_drain(
+    sandbox: Sandbox, start: Start, output: Callable[[], str]
+) -> None:
+    (first,) = sandbox.add_nodes("a")
+    evicted, _ = sandbox.deploy("web", 2)
+    path = sandbox.path("pods", evicted["metadata"]["name"])
+    status = {"phase": "Failed", "reason": "Evicted", "conditions": []}
+    sandbox.outside.patch(f"{path}/status", {"status": status})
+    sandbox.wait_ready("web", 2)
+    sandbox.add_nodes("b")
+    assert start("drain", first, "--here").wait(120) == 0, output()
+    assert f"node {first} is empty" in output()
+    assert [pod["metadata"]["name"] for pod in sandbox.pods() if node_of(pod) == first] == [
+        evicted["metadata"]["name"]
+    ]
+    assert sum(map(is_ready, sandbox.pods("web"))) == 2
+
+
+def test_a_drain_finishes_what_an_earlier_one_has_begun(
+    sandbox: Sandbox, start: Start, output: Callable[[], str]
+) -> None:
+    (first,) = sandbox.add_nodes("a")
+    sandbox.deploy("web", 2)
+    sandbox.add_nodes("b")
+    assert start("drain", first).wait(120) == 0, output()
+    before = [migration["metadata"]["name"] for migration in sandbox.all("migrations")]
+    assert start("drain", first).wait(120) == 0, output()
+    assert f"migration {sandbox.namespace}/{before[0]} of pod " in output()
+    assert start("drain", first, "--here").wait(120) == 0, output()
+    assert f"node {first} is empty" in output()
+    after = {found["metadata"]["name"]: found["status"] for found in sandbox.all("migrations")}
+    assert list(after) == before
+    assert {status["outcome"] for status in after.values()} == {"Landed"}
+
+
+def test_ctrl_c_does_not_cancel_migrations_that_were_there_before(
+    sandbox: Sandbox, start: Start, output: Callable[[], str]
+) -> None:
+    first, other = sandbox.add_nodes("a", "b")
+    sandbox.outside.patch(f"/api/v1/nodes/{other}", {"spec": {"unschedulable": True}})
+    old, _ = sandbox.deploy("web", 2)
+    sandbox.outside.patch(f"/api/v1/nodes/{other}", {"spec": {"unschedulable": None}})
+    kept = sandbox.migrate(old, other)
+    process = start("drain", first, "--wait", "--cancel-on-interrupt")
+    wait_until(lambda: output().count("Pending") == 2, what="both Migrations are followed")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(120) in (1, 130)
+    assert "Cancelled 1 migration. Steps already taken are undone." in output()
+    assert "1 migration was there before and is not cancelled." in output()
+    assert [found["metadata"]["name"] for found in sandbox.all("migrations")] == [kept]
+
+
+def test_an_interrupted_drain_says_that_its_node_stays_cordoned(
+    sandbox: Sandbox, start: Start, output: Callable[[], str]
+) -> None:
+    (first,) = sandbox.add_nodes("a")
+    sandbox.deploy("web", 1)
+    sandbox.add_nodes("b")
+    process = start("drain", first, "--wait")
+    wait_until(lambda: "Pending" in output(), what="the Migration is followed")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(120) in (1, 130)
+    assert f"node {first} stays cordoned. To undo that: kubectl uncordon {first}" in output()
+    assert "Traceback" not in output()
+    assert is_cordoned(sandbox, first)
+
+
+def test_a_node_that_is_deleted_ends_its_drain(
+    sandbox: Sandbox, start: Start, output: Callable[[], str]
+) -> None:
+    first, _ = stopping_on_a_node_nobody_plays(sandbox)
+    process = start("drain", first, "--here")
+    wait_until(lambda: "1 pod is still stopping, until " in output(), what="it waits")
+    sandbox.outside.delete(f"/api/v1/nodes/{first}")
+    assert process.wait(120) == 0, output()
+    assert f"node {first} no longer exists" in output()
+
+
 @pytest.mark.parametrize("cancels", [True, False])
 def test_ctrl_c_leaves_migrations_running_or_cancels_them(
     sandbox: Sandbox, start: Start, output: Callable[[], str], cancels: bool
@@ -190,6 +362,27 @@ def test_ctrl_c_undoes_a_migration_that_runs_here(
     assert sandbox.all("migrations") == []
     assert sandbox.leftovers() == []
     assert is_ready(sandbox.outside.get(sandbox.path("pods", pod["metadata"]["name"])))
+
+
+@pytest.mark.parametrize("command", ["move", "drain"])
+def test_a_migration_that_runs_here_and_is_deleted_is_undone_before_the_command_ends(
+    sandbox: Sandbox, start: Start, output: Callable[[], str], command: str
+) -> None:
+    (first,) = sandbox.add_nodes("a")
+    (pod,) = sandbox.deploy("web", 1)
+    (target,) = sandbox.add_nodes("b", managed=False)
+    key = f"{sandbox.namespace}/{pod['metadata']['name']}"
+    arguments = [first] if command == "drain" else [key, "--to", target]
+    process = start(command, *arguments, "--here")
+    (new,) = wait_until(lambda: [pod for pod in sandbox.pods("web") if node_of(pod) == target])
+    # One that is Ready leaves its Services first, which takes a while.
+    set_running(sandbox, new)
+    (migration,) = sandbox.all("migrations")
+    name = migration["metadata"]["name"]
+    sandbox.outside.delete(sandbox.path("migrations", name))
+    assert process.wait(120) == 1, output()
+    assert sandbox.leftovers() == []
+    sandbox.wait_ready("web", 1)
 
 
 def test_a_missing_crd_is_reported_with_the_command_that_installs_it(
@@ -227,3 +420,52 @@ def test_run_can_be_stopped_while_the_server_does_not_answer(
         finally:
             process.kill()
             process.wait()
+
+
+def test_move_fails_if_its_migration_is_deleted_before_it_finished(
+    sandbox: Sandbox, start: Start, output: Callable[[], str]
+) -> None:
+    sandbox.add_nodes("a", "b")
+    (pod,) = sandbox.deploy("web", 1)
+    key = f"{sandbox.namespace}/{pod['metadata']['name']}"
+    process = start("move", key, "--to", other_node(sandbox, pod), "--wait")
+    (migration,) = wait_until(lambda: sandbox.all("migrations"), what="the Migration is created")
+    name = migration["metadata"]["name"]
+    wait_until(lambda: "Pending" in output(), what="the Migration is followed")
+    sandbox.outside.delete(sandbox.path("migrations", name))
+    assert process.wait(120) == 1, output()
+    assert f"migration {sandbox.namespace}/{name} was deleted before it finished" in output()
+
+
+def test_drain_fails_if_a_migration_is_deleted_before_it_finished(
+    sandbox: Sandbox, start: Start, output: Callable[[], str]
+) -> None:
+    (first,) = sandbox.add_nodes("a")
+    (pod,) = sandbox.deploy("web", 1)
+    sandbox.add_nodes("b")
+    process = start("drain", first, "--wait")
+    (migration,) = wait_until(lambda: sandbox.all("migrations"), what="the Migration is created")
+    wait_until(lambda: "Pending" in output(), what="the Migration is followed")
+    sandbox.outside.delete(sandbox.path("migrations", migration["metadata"]["name"]))
+    assert process.wait(120) == 1, output()
+    key = f"{sandbox.namespace}/{pod['metadata']['name']}"
+    assert f"pod {key} was not moved: its Migration was deleted before it finished" in output()
+    assert "is empty" not in output()
+
+
+def test_move_succeeds_if_its_migration_is_deleted_after_it_finished(
+    sandbox: Sandbox, start: Start, output: Callable[[], str]
+) -> None:
+    """The last state and the deletion may reach the command in one piece."""
+    sandbox.add_nodes("a", "b")
+    (pod,) = sandbox.deploy("web", 1)
+    key = f"{sandbox.namespace}/{pod['metadata']['name']}"
+    process = start("move", key, "--to", other_node(sandbox, pod), "--wait")
+    (migration,) = wait_until(lambda: sandbox.all("migrations"), what="the Migration is created")
+    wait_until(lambda: "Pending" in output(), what="the Migration is followed")
+    path = sandbox.path("migrations", migration["metadata"]["name"])
+    process.send_signal(signal.SIGSTOP)
+    sandbox.outside.patch(f"{path}/status", {"status": {"phase": "Completed", "outcome": "Landed"}})
+    sandbox.outside.delete(path)
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(120) == 0, output()

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,12 @@ import yaml
 from rescheduler.cli.commands.plan import deadline
 from rescheduler.files.cluster_file import read_cluster
 from rescheduler.files.policy_file import read_policy
+from rescheduler.labels import SNAPSHOT_TIME
 from rescheduler.planning.context import PlanningContext
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import make_plan
 from testcluster import TestCluster
-from testcluster.builders import node, pod
+from testcluster.builders import node, pod, replicaset
 from tests.cli.conftest import Result, StartProgram
 
 Command = Callable[..., Result]
@@ -54,7 +54,8 @@ def test_the_example_cluster_is_uneven() -> None:
 def test_json_is_the_plan_itself(command: Command) -> None:
     result = command("plan", "-s", CLUSTER, "-p", POLICY, "-o", "json")
     snapshot = read_cluster([("x", CLUSTER.read_bytes())])
-    now = PlanningContext(now=time.time())
+    # A file that does not say when it was written is as old as its newest pod.
+    now = PlanningContext(now=float(snapshot.pods.created.max()))
     expected = make_plan(snapshot, read_policy("x", POLICY.read_bytes()), now)
     shown = msgspec.json.decode(result.out, type=Plan)
     # On a slow machine the time may be up, with the same moves.
@@ -75,11 +76,55 @@ def without_timing(plan: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in plan.items() if key != "searchComplete"}
 
 
+@pytest.mark.parametrize(
+    ("written", "is_moved"), [("2025-01-01T00:04:00Z", False), ("2025-01-01T00:06:00Z", True)]
+)
+def test_pods_are_as_old_as_when_the_file_was_written(
+    command: Command, tmp_path: Path, written: str, is_moved: bool
+) -> None:
+    """Whenever the plan is made, the same file gives the same plan."""
+    file, policy = leaving_pods(tmp_path, {SNAPSHOT_TIME: written})
+    result = command("plan", "-s", file, "-p", policy, "-o", "json")
+    assert result.err == ""
+    assert bool(json.loads(result.out)["moves"]) == is_moved
+
+
+def test_without_that_time_pods_are_as_old_as_when_the_newest_was_created(
+    command: Command, tmp_path: Path
+) -> None:
+    file, policy = leaving_pods(tmp_path, {})
+    result = command("plan", "-s", file, "-p", policy, "-o", "json")
+    assert result.err.startswith("Note: the files do not say when they were written")
+    assert [blocked["blocker"] for blocked in json.loads(result.out)["blocked"]] == ["TooYoung"] * 2
+
+
+def leaving_pods(directory: Path, annotations: dict[str, str]) -> tuple[Path, Path]:
+    """A cluster file with two pods created at once that are to leave their node, and a policy."""
+    leaving = node("a", labels={"scheduler.alpha.kubernetes.io/maintenance": "true"})
+    owner = replicaset("shop/web", replicas=2)
+    created = "2025-01-01T00:00:00Z"
+    pods = [pod(f"shop/web-{n}", on="a", cpu="1", owner=owner, created=created) for n in range(2)]
+    items = [leaving, node("b"), owner, *pods]
+    listed = {"apiVersion": "v1", "kind": "List", "metadata": {"annotations": annotations}}
+    file, policy = directory / "cluster.json", directory / "policy.yaml"
+    file.write_text(json.dumps({**listed, "items": items}))
+    policy.write_text("enabledStrategies: [NodeMaintenance]\nminPodAge: 5m\n")
+    return file, policy
+
+
 def test_the_same_seed_gives_the_same_plan(command: Command) -> None:
     first = command("plan", "-s", CLUSTER, "-o", "json", "--seed", "7")
     assert first.code == 0
     again = command("plan", "-s", CLUSTER, "-o", "json", "--seed", "7")
     assert without_timing(json.loads(again.out)) == without_timing(json.loads(first.out))
+
+
+def test_a_negative_seed_is_refused(command: Command, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("enabledStrategies: [CostOptimization]")
+    result = command("plan", "-s", CLUSTER, "-p", policy, "--seed", "-1")
+    assert result.code == 2
+    assert "--seed: -1: expected 0 or more" in result.err
 
 
 def test_a_plan_that_runs_out_of_time_is_still_printed(command: Command, tmp_path: Path) -> None:
@@ -112,6 +157,24 @@ def test_nothing_to_move_is_a_success_with_a_reason(command: Command, tmp_path: 
     assert result.code == 0
     assert "Moves:" not in result.out
     assert result.out.strip().splitlines()[-1] != ""
+
+
+def test_a_pod_on_a_node_that_was_just_deleted_stays_and_is_named(
+    command: Command, tmp_path: Path
+) -> None:
+    """`kubectl get` lists kind after kind, so a node may be gone when its pods are listed."""
+    owner = replicaset("shop/web", replicas=2)
+    pods = [pod(f"shop/web-{on}", on=on, cpu="1", owner=owner) for on in ("a", "gone")]
+    file = write_list(tmp_path / "x.json", node("a"), owner, *pods)
+    result = command("plan", "-s", file, "-o", "json")
+    assert result.code == 0
+    assert set(json.loads(result.out)["before"]["perNode"]) == {"a"}
+    assert result.err == (
+        "Note: the nodes of these pods are not in the files, so the pods take up no room and stay: "
+        "shop/web-gone\n"
+    )
+    explained = json.loads(command("explain", "shop/web-gone", "-s", file, "-o", "json").out)
+    assert explained["blocker"] == "NodeMissing"
 
 
 def test_an_empty_cluster_is_not_an_error(command: Command, tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ SECRET = ("--certificates-secret", "ops/certificates")
         ((), "expected one of --certificates DIR and --certificates-secret"),
         ((*FILES, *SECRET), "expected one of --certificates DIR and --certificates-secret"),
         (("--certificates-secret", "ops"), "--certificates-secret 'ops': expected NAMESPACE/NAME"),
+        (("--certificates-secret", "ops/a?b"), "'ops/a?b': expected NAMESPACE/NAME"),
+        ((*FILES, "--bind-client", "x"), "--bind-client needs --client-ca FILE"),
         ((*FILES, "--listen", "8443"), "--listen '8443': expected HOST:PORT"),
         ((*FILES, "--listen", "[::1]:x"), "--listen: port 'x': expected a number"),
         ((*FILES, "--name", "us"), "--name needs --certificates-secret"),

@@ -63,7 +63,7 @@ def test_the_generated_cluster_becomes_even_and_no_handoff_leaves_a_pod_too_few(
     assert (seen["nodes"], seen["pods"]) == (40, 600)
     assert seen["imbalance"][0] == {"seconds": 0.0, "value": pytest.approx(0.77, abs=0.05)}
     assert seen["imbalance"][-1]["seconds"] == 480
-    assert seen["imbalance"][-1]["value"] < 0.3
+    assert seen["imbalance"][-1]["value"] < 0.35
     assert seen["migrations"]["byPhase"]["Completed"] > 40
     assert set(seen["migrations"]["byMode"]) == {"Handoff"}
     assert seen["momentsBelowDesired"] == {
@@ -81,6 +81,13 @@ def test_the_node_under_maintenance_is_emptied(command: Command, quick: Path) ->
     assert seen["migrations"]["byStrategy"]["NodeMaintenance"] > 0
     assert seen["nodesInUse"][0]["value"] == 40
     assert seen["nodesInUse"][-1]["value"] == 39
+
+
+@pytest.mark.parametrize("span", ["1ns", "1.0004s"])
+def test_a_span_that_is_no_whole_milliseconds_is_simulated_to_its_end(
+    command: Command, quick: Path, span: str
+) -> None:
+    assert simulated(command, "-p", quick, "--for", span)["interrupted"] is False
 
 
 def test_the_same_seed_gives_the_same_result_in_every_process_and_another_seed_another(

@@ -6,13 +6,14 @@ import json
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from rescheduler.cli.connection import read_snapshot
 from rescheduler.cli.options import ClusterAccess
-from rescheduler.files.cluster_file import read_cluster
+from rescheduler.files.cluster_file import read_cluster, read_cluster_files
 from rescheduler.model.kinds import KINDS
 from testcluster import TestCluster
 from testcluster.applying import apply
@@ -61,13 +62,29 @@ def test_the_file_agrees_with_kubectl_and_with_the_live_store(
     assert len(ours.pods) == 4
 
 
+def test_the_file_says_when_it_was_written(
+    command: Command, quiet_cluster: TestCluster, tmp_path: Path
+) -> None:
+    file = tmp_path / "cluster.json"
+    before = datetime.now(UTC).replace(microsecond=0)
+    assert command("snapshot", "--kubeconfig", quiet_cluster.kubeconfig, "-o", file).code == 0
+    written_at = read_cluster_files([("x", file.read_bytes())]).written_at
+    assert written_at is not None
+    assert before <= written_at <= datetime.now(UTC)
+
+
 def test_a_compressed_file_has_the_same_content(
     command: Command, quiet_cluster: TestCluster, tmp_path: Path
 ) -> None:
     plain, packed = tmp_path / "cluster.json", tmp_path / "cluster.json.gz"
     for file in (plain, packed):
         assert command("snapshot", "--kubeconfig", quiet_cluster.kubeconfig, "-o", file).code == 0
-    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
+    # The first line says when it was written.
+    (_, unpacked), (_, written) = (
+        content.split(b"\n", 1)
+        for content in (gzip.decompress(packed.read_bytes()), plain.read_bytes())
+    )
+    assert unpacked == written
 
 
 def test_without_a_file_the_snapshot_goes_to_standard_output(

@@ -51,6 +51,7 @@ def program_name(path: str) -> str:
 def run(program: str, arguments: Sequence[str]) -> int:
     """Run one command and return its exit code. Our own errors are printed without traceback."""
     from rescheduler.cli.application import application
+    from rescheduler.cli.control_characters import escaped_lines
     from rescheduler.errors import ReschedulerError, SettingsError
 
     try:
@@ -58,6 +59,6 @@ def run(program: str, arguments: Sequence[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else FAILED
     except ReschedulerError as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        print(f"{program}: {escaped_lines(str(error))}", file=sys.stderr)
         return BAD_INPUT if isinstance(error, SettingsError) else FAILED
     return 0

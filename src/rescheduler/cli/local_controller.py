@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from rescheduler.controller.migration_controller import MigrationController
-from rescheduler.kube.api_server import ApiServer
+from rescheduler.kube.client import Client
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.migration.executor import Executor
 from rescheduler.migration.migration_watches import MigrationWatches
@@ -17,15 +17,20 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def local_controller(server: ApiServer, policy: Policy) -> AsyncIterator[asyncio.Task[None]]:
-    """Run a migration controller while the block runs; its task, to see whether it failed."""
+async def local_controller(server: Client, policy: Policy) -> AsyncIterator[asyncio.Task[None]]:
+    """Run a migration controller while the block runs; its task, to see whether it failed.
+
+    The block starts when the controller has read everything that it needs.
+    """
     tables = ClusterTables()
     store = LiveStore(server, tables)
     store.start()
     watches = MigrationWatches(server, store, tables)
-    controller = MigrationController(server, watches, Executor(server, watches), policy)
+    executor = Executor(server, watches)
+    controller = MigrationController(server, watches, executor, policy, clock=server.server_clock)
     running = asyncio.create_task(controller.run())
     try:
+        await unless_fails(watches.synced(), running)
         yield running
         controller.stop()
         await running

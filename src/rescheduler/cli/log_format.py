@@ -4,6 +4,8 @@ import logging
 import sys
 from datetime import UTC, datetime
 
+from rescheduler.cli.control_characters import escaped
+
 # The attributes of every record; all others were passed as `extra`.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -13,10 +15,17 @@ class KeyValueFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC)
-        parts = [time.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), record.levelname, record.getMessage()]
+        message = escaped(record.getMessage())
+        parts = [time.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), record.levelname, message]
         parts += [f"{key}={quoted(value)}" for key, value in extra_fields(record).items()]
         line = " ".join(parts)
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        return f"{line}\n{self.traceback(record)}" if record.exc_info else line
+
+    def traceback(self, record: logging.LogRecord) -> str:
+        """Indented, so that a line break in an error's text begins no record."""
+        assert record.exc_info
+        lines = self.formatException(record.exc_info).splitlines()
+        return "\n".join(f"  {escaped(line)}" for line in lines)
 
 
 def extra_fields(record: logging.LogRecord) -> dict[str, object]:
@@ -26,9 +35,9 @@ def extra_fields(record: logging.LogRecord) -> dict[str, object]:
 
 def quoted(value: object) -> str:
     """The value as text, in quotes unless it is a single word."""
-    text = str(value)
-    is_word = bool(text) and not any(character in text for character in ' "=\n')
-    return text if is_word else '"{}"'.format(text.replace('"', "'").replace("\n", " "))
+    text = escaped(str(value).replace("\n", " "))
+    is_word = bool(text) and not any(character in text for character in ' "=')
+    return text if is_word else '"{}"'.format(text.replace('"', "'"))
 
 
 def log_to_stderr() -> None:

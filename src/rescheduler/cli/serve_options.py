@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import typer
 
 from rescheduler.errors import SettingsError
+from rescheduler.model.names import is_object_name
 
 if TYPE_CHECKING:
     from rescheduler.extender.extender_server import ServeOptions
@@ -46,6 +47,16 @@ ClientCa = Annotated[
         "--certificates-secret: the CA in the Secret.",
     ),
 ]
+BindClients = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bind-client",
+        metavar="NAME",
+        help="Name in the certificate of a scheduler. Only schedulers may bind pods, and only for "
+        "them something is reserved or written. Can be repeated. Default: "
+        "kube-scheduler and system:kube-scheduler.",
+    ),
+]
 WebhookService = Annotated[
     str | None,
     typer.Option(
@@ -74,6 +85,7 @@ class ServeArguments:
     certificates_secret: str | None
     names: list[str] | None
     client_ca: Path | None
+    bind_clients: list[str] | None
     webhook_service: str | None
     webhook_url: str | None
     listen_option: str = "--listen"
@@ -82,10 +94,11 @@ class ServeArguments:
     def any_given(self) -> bool:
         """Whether the user gave any of them, apart from the address to listen on."""
         files = self.certificates or self.certificates_secret or self.names or self.client_ca
-        return bool(files or self.webhook_service or self.webhook_url)
+        return bool(files or self.bind_clients or self.webhook_service or self.webhook_url)
 
     def options(self) -> "ServeOptions":
         """The checked options."""
+        from rescheduler.extender.client_authorization import KUBE_SCHEDULERS
         from rescheduler.extender.extender_server import ServeOptions
 
         host, port = host_and_port(self.listen_option, self.listen)
@@ -95,6 +108,8 @@ class ServeArguments:
             )
         if self.certificates_secret is not None:
             check_key("--certificates-secret", self.certificates_secret)
+        elif self.bind_clients and self.client_ca is None:
+            raise SettingsError("--bind-client needs --client-ca FILE")
         elif self.names:
             raise SettingsError("--name needs --certificates-secret NAMESPACE/NAME")
         return ServeOptions(
@@ -104,6 +119,7 @@ class ServeArguments:
             secret=self.certificates_secret or "",
             names=checked_names(self._all_names(host)) if self.certificates_secret else (),
             client_authority=self.client_ca,
+            bind_clients=self.bind_clients or KUBE_SCHEDULERS,
             webhook=self._address(),
         )
 
@@ -175,6 +191,6 @@ def checked_names(names: list[str]) -> list[str]:
 
 def check_key(option: str, key: str) -> None:
     """Raise unless it is a namespace and a name."""
-    namespace, slash, name = key.partition("/")
-    if not (namespace and slash and name) or "/" in name:
+    namespace, _, name = key.partition("/")
+    if not (is_object_name(namespace) and is_object_name(name)):
         raise SettingsError(f"{option} {key!r}: expected NAMESPACE/NAME")

@@ -10,7 +10,7 @@ def crds() -> None:
     """
     import yaml
 
-    from rescheduler.migration.crd import CRD
+    from rescheduler.migration.memory.move_record_crd import ALL_CRDS
 
     class DumperWithoutAliases(yaml.CSafeDumper):
         """Repeats equal parts: YAML anchors are hard to read, and some tools reject them."""
@@ -26,4 +26,5 @@ def crds() -> None:
             return [plain(inner) for inner in value]
         return str(value) if isinstance(value, str) else value
 
-    sys.stdout.write(yaml.dump(plain(CRD), Dumper=DumperWithoutAliases, sort_keys=False))
+    bodies = [plain(crd) for crd in ALL_CRDS]
+    sys.stdout.write(yaml.dump_all(bodies, Dumper=DumperWithoutAliases, sort_keys=False))

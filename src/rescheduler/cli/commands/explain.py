@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rescheduler.cli.control_characters import escaped_json
 from rescheduler.cli.inputs import (
     load_cluster,
     load_policy,
@@ -66,7 +67,7 @@ def explain(
         raise typer.BadParameter("--all does not use a policy", param_hint="--policy")
     refuse_second_use_of_stdin(snapshot, policy)
     loaded = load_policy(policy)
-    cluster = load_cluster(snapshot, ClusterAccess(kubeconfig, context))
+    cluster = load_cluster(snapshot, ClusterAccess(kubeconfig, context)).snapshot
     if pod is None:
         show_all(cluster, with_old_pod, output)
     else:
@@ -83,7 +84,8 @@ def show_one(
 
     explanation = explained(cluster, policy, pod_row(cluster, pod), beside_old_pod=with_old_pod)
     if output is ExplainOutput.JSON:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(explanation)).decode() + "\n")
+        text = msgspec.json.format(msgspec.json.encode(explanation)).decode()
+        sys.stdout.write(escaped_json(text) + "\n")
         return
     from rescheduler.cli.views.explanation_view import show_explanation
 
@@ -99,7 +101,7 @@ def show_all(cluster: "Snapshot", with_old_pod: bool, output: ExplainOutput) -> 
     found = acceptances(cluster, beside_old_pod=with_old_pod)
     if output is ExplainOutput.JSON:
         for acceptance in found:
-            sys.stdout.write(msgspec.json.encode(acceptance).decode() + "\n")
+            sys.stdout.write(escaped_json(msgspec.json.encode(acceptance).decode()) + "\n")
         return
     from rescheduler.cli.views.explanation_view import show_acceptances
 

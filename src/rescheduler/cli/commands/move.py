@@ -15,9 +15,11 @@ from rescheduler.cli.options import (
     PolicyFile,
     Wait,
 )
-from rescheduler.errors import SettingsError
+from rescheduler.cli.views.console import console
+from rescheduler.errors import ApiError, SettingsError
 
 if TYPE_CHECKING:
+    from rescheduler.kube.server_features import ServerFeatures
     from rescheduler.model.moves import Mode
     from rescheduler.model.snapshot import Snapshot
     from rescheduler.settings import Policy
@@ -78,14 +80,20 @@ async def move_pod(
     import secrets
 
     from rescheduler.cli.connection import connect
-    from rescheduler.cli.migration_follower import MigrationFollower, check_crd_installed
+    from rescheduler.cli.migration_follower import (
+        check_crd_installed,
+        key_of,
+        migration_follower,
+    )
     from rescheduler.kube.live_store import LiveStore
+    from rescheduler.kube.server_features import read_server_features
     from rescheduler.migration.migration_request import migration_body
     from rescheduler.model.moves import Outcome
     from rescheduler.model.tables.cluster_tables import ClusterTables
 
     async with connect(access) as server:
         await check_crd_installed(server)
+        check_mode(mode, await read_server_features(server))
         store = LiveStore(server, ClusterTables())
         await store.list_once()
         cluster = store.snapshot()
@@ -100,9 +108,25 @@ async def move_pod(
             # A user who repeats the command wants another attempt, not the finished Migration.
             salt=secrets.token_hex(4),
         )
-        follower = MigrationFollower(server, policy, following)
-        ended = await follower.create_and_follow([body])
-    return ended is None or all(migration.status.outcome == Outcome.LANDED for migration in ended)
+        async with migration_follower(server, policy, following) as follower:
+            (ending,) = await follower.create_and_follow([body])
+    if isinstance(ending, ApiError):
+        raise ending
+    if ending is None:
+        console().print(f"migration {key_of(body)} was deleted before it finished", soft_wrap=True)
+        return False
+    return not following.waits or ending.status.outcome == Outcome.LANDED
+
+
+def check_mode(mode: "Mode", features: "ServerFeatures") -> None:
+    """Raise if the API server is too old for the mode; say so if another mode is used instead."""
+    from rescheduler.cli.migration_follower import note_missing_features
+    from rescheduler.model.moves import Mode
+
+    if mode in {Mode.HANDOFF, Mode.RECREATE} and features.placing_blocker is not None:
+        raise SettingsError(f"--mode {mode}: {features.placing_blocker}")
+    if mode == Mode.AUTO:
+        note_missing_features(features)
 
 
 def check_target(cluster: "Snapshot", policy: "Policy", row: int, target: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rescheduler.cli.control_characters import escaped_json
 from rescheduler.cli.inputs import load_cluster, load_policy, refuse_second_use_of_stdin
 from rescheduler.cli.options import (
     ClusterAccess,
@@ -48,17 +49,27 @@ def plan(
 ) -> None:
     """Show which pods would move, where to, and why. Changes nothing."""
     refuse_second_use_of_stdin(snapshot, policy)
+    if seed < 0:
+        raise typer.BadParameter(f"{seed}: expected 0 or more", param_hint="--seed")
     from rescheduler.cli.strategy_plugins import plugin_errors_named
     from rescheduler.planning.context import PlanningContext
     from rescheduler.planning.planner import SEARCHING, make_plan
 
     loaded = load_policy(policy)
     cluster = load_cluster(snapshot, ClusterAccess(kubeconfig, context))
-    planning = PlanningContext(now=time.time(), seed=seed)
+    if loaded.policy.min_pod_age_seconds and not cluster.is_now_known:
+        note_unknown_time()
+    planning = PlanningContext(now=cluster.now, seed=seed)
     is_over = deadline(SEARCHING * loaded.policy.planning_timeout_seconds)
     with plugin_errors_named(loaded.strategies):
-        planned = make_plan(cluster, loaded.policy, planning, loaded.strategies, is_over)
+        planned = make_plan(cluster.snapshot, loaded.policy, planning, loaded.strategies, is_over)
     show(planned, output)
+
+
+def note_unknown_time() -> None:
+    """Say on standard error from when the ages of pods are counted."""
+    note = "Note: the files do not say when they were written, so for minPodAge pods are as old as"
+    print(f"{note} they were when the newest pod was created", file=sys.stderr)
 
 
 def deadline(seconds: float) -> Callable[[], bool]:
@@ -81,7 +92,7 @@ def plan_as_json(plan: "Plan") -> str:
     """The plan as indented JSON."""
     import msgspec
 
-    return msgspec.json.format(msgspec.json.encode(plan)).decode() + "\n"
+    return escaped_json(msgspec.json.format(msgspec.json.encode(plan)).decode()) + "\n"
 
 
 def plan_as_yaml(plan: "Plan") -> str:

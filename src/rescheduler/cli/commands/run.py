@@ -7,6 +7,7 @@ import typer
 from rescheduler.cli.inputs import LoadedPolicy, load_policy
 from rescheduler.cli.options import ClusterAccess, Context, Kubeconfig, PolicyFile
 from rescheduler.cli.serve_options import (
+    BindClients,
     Certificates,
     CertificatesSecret,
     ClientCa,
@@ -38,6 +39,7 @@ def run(
     certificates_secret: CertificatesSecret = None,
     name: Names = None,
     client_ca: ClientCa = None,
+    bind_client: BindClients = None,
     webhook_service: WebhookService = None,
     webhook_url: WebhookUrl = None,
     kubeconfig: Kubeconfig = None,
@@ -58,6 +60,7 @@ def run(
         certificates_secret=certificates_secret,
         names=name,
         client_ca=client_ca,
+        bind_clients=bind_client,
         webhook_service=webhook_service,
         webhook_url=webhook_url,
         listen_option="--serve",
@@ -86,7 +89,13 @@ async def run_controller(
     from rescheduler.controller.program import Program
 
     async with connect(access) as server:
-        program = Program(server, loaded.policy, strategies=loaded.strategies, dry_run=dry_run)
+        program = Program(
+            server,
+            loaded.policy,
+            strategies=loaded.strategies,
+            dry_run=dry_run,
+            clock=server.server_clock,
+        )
         if serve_options is not None:
             from rescheduler.extender.extender_server import ExtenderServer
 

@@ -7,6 +7,7 @@ import typer
 from rescheduler.cli.inputs import LoadedPolicy, load_policy
 from rescheduler.cli.options import ClusterAccess, Context, Kubeconfig, PolicyFile
 from rescheduler.cli.serve_options import (
+    BindClients,
     Certificates,
     CertificatesSecret,
     ClientCa,
@@ -29,6 +30,7 @@ def serve(
     certificates_secret: CertificatesSecret = None,
     name: Names = None,
     client_ca: ClientCa = None,
+    bind_client: BindClients = None,
     webhook_service: WebhookService = None,
     webhook_url: WebhookUrl = None,
     kubeconfig: Kubeconfig = None,
@@ -50,6 +52,7 @@ def serve(
         certificates_secret=certificates_secret,
         names=name,
         client_ca=client_ca,
+        bind_clients=bind_client,
         webhook_service=webhook_service,
         webhook_url=webhook_url,
     )

@@ -50,12 +50,14 @@ async def write_cluster(
     file: BinaryIO, anonymize: bool, access: ClusterAccess, report: "Report"
 ) -> None:
     """Write all objects, kind by kind and page by page."""
+    from datetime import UTC, datetime
+
     from rescheduler.cli.connection import connect
-    from rescheduler.files.cluster_file import LIST_END, LIST_START
+    from rescheduler.files.cluster_file import LIST_END, list_start
     from rescheduler.model.kinds import KINDS
 
     async with connect(access) as server:
-        file.write(LIST_START)
+        file.write(list_start(datetime.now(UTC)))
         writer = SnapshotWriter(file, server, encoder(anonymize), report)
         for kind in KINDS:
             await writer.write_kind(kind)
@@ -101,7 +103,7 @@ class SnapshotWriter:
         self._report(f"Reading {kind.plural}")
         async with aclosing(self._server.list_pages(kind)) as pages:
             async for page in pages:
-                for obj in page.objects:
+                for obj in page.readable():
                     if self._has_its_node(kind, obj):
                         self._write(self._encode(kind, obj))
                 count += page.count

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rescheduler.cli.control_characters import escaped
 from rescheduler.planning.explanation import Acceptance, Explanation, NodeVerdict
 
 # Accepting nodes come first. Of many rejecting nodes, a few are enough to see why.
@@ -19,9 +20,9 @@ def show_explanation(explanation: Explanation, console: Console) -> None:
     accepting = [verdict for verdict in explanation.nodes if verdict.accepted]
     rejecting = [verdict for verdict in explanation.nodes if not verdict.accepted]
     accepting.sort(key=lambda verdict: verdict.load_after)
-    console.print(Text(f"Pod {explanation.pod}", style="bold"))
-    console.print(f"  {location(explanation)}")
-    console.print(f"  {permission(explanation)}")
+    console.print(Text(escaped(f"Pod {explanation.pod}"), style="bold"))
+    console.print(escaped(f"  {location(explanation)}"))
+    console.print(escaped(f"  {permission(explanation)}"))
     console.print()
     console.print(verdicts(explanation, accepting[:MOST_ACCEPTING], rejecting[:MOST_REJECTING]))
     left_out = max(len(accepting) - MOST_ACCEPTING, 0), max(len(rejecting) - MOST_REJECTING, 0)
@@ -54,7 +55,7 @@ def verdicts(
     table.add_column("Result", overflow="fold")
     for verdict in accepting + rejecting:
         table.add_row(
-            verdict.node,
+            escaped(verdict.node),
             f"{verdict.load_before:.0%}",
             f"{verdict.load_after:.0%}" if verdict.accepted else "",
             result(verdict, is_current=verdict.node == explanation.node),
@@ -65,7 +66,7 @@ def verdicts(
 def result(verdict: NodeVerdict, is_current: bool) -> Text:
     """Whether a node accepts the pod, or the plugin that rejects it."""
     if not verdict.accepted:
-        return Text.assemble((verdict.plugin, "red"), f": {verdict.reason}")
+        return Text.assemble((verdict.plugin, "red"), escaped(f": {verdict.reason}"))
     if is_current:
         return Text("accepts (current node)", style="green")
     if not verdict.accepted_beside_old_pod:
@@ -92,5 +93,5 @@ def show_acceptances(acceptances: Iterable[Acceptance], console: Console) -> Non
     for acceptance in acceptances:
         counts = Counter(acceptance.why.values()).most_common(3)
         plugins = ", ".join(f"{plugin} ({count:,})" for plugin, count in counts)
-        table.add_row(acceptance.pod, f"{len(acceptance.fits):,}", plugins)
+        table.add_row(escaped(acceptance.pod), f"{len(acceptance.fits):,}", plugins)
     console.print(table)

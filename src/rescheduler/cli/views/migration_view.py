@@ -10,6 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from rescheduler.cli.control_characters import escaped
 from rescheduler.migration.migration_object import Migration, Phase
 
 MOST_ROWS = 30
@@ -26,7 +27,7 @@ class MigrationView(Protocol):
     """Shows the progress of Migrations."""
 
     def show(self, migrations: Mapping[str, Migration | None]) -> None:
-        """Show the Migrations as they are now; None stands for one that was deleted."""
+        """Show the Migrations as they are now; None: deleted before it finished."""
 
     def warn(self, text: str) -> None:
         """Show a warning."""
@@ -80,11 +81,16 @@ def view_on(console: Console) -> Iterator[MigrationView]:
 def line_of(key: str, migration: Migration | None) -> str:
     """The state of one Migration, in a line."""
     if migration is None:
-        return f"{key}: deleted"
+        return f"{key}: deleted before it finished"
     status = migration.status
     step = f"/{status.step}" if status.step else ""
-    nodes = f"{status.source_node or '?'} → {migration.spec.target_node}"
-    return f"{migration.pod_key}  {nodes}  {status.phase}{step}  {status.message}"
+    state = f"{status.phase}{step}  {status.message}"
+    return escaped(f"{migration.pod_key}  {route_of(migration)}  {state}")
+
+
+def route_of(migration: Migration) -> str:
+    """The nodes that the pod leaves and goes to."""
+    return f"{migration.status.source_node or '?'} → {migration.spec.target_node}"
 
 
 def progress_table(migrations: Mapping[str, Migration | None], warning: str) -> Group:
@@ -98,13 +104,14 @@ def progress_table(migrations: Mapping[str, Migration | None], warning: str) -> 
     for migration in existing[:MOST_ROWS]:
         status = migration.status
         table.add_row(
-            migration.pod_key,
-            f"{status.source_node or '?'} → {migration.spec.target_node}",
+            escaped(migration.pod_key),
+            escaped(route_of(migration)),
             Text(f"{status.phase} {status.step}".strip(), STYLES[status.phase]),
-            Text(status.message, overflow="ellipsis", no_wrap=True),
+            Text(escaped(status.message), overflow="ellipsis", no_wrap=True),
         )
     rest = len(existing) - MOST_ROWS
     lines = [Text(f"… and {rest} more")] if rest > 0 else []
+    lines += [Text(f"{deleted} deleted before they finished", "red")] if deleted else []
     head = Table.grid(padding=(0, 2))
     head.add_row(ProgressBar(len(migrations), done, width=40), f"{done} of {len(migrations)}")
     notes = [Text(warning, "yellow")] if warning else []

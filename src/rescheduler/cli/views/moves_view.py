@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from rescheduler.cli.control_characters import escaped
 from rescheduler.cli.views.utilization_chart import short_names
 from rescheduler.model.moves import Mode
 from rescheduler.planning.plan import Move, Plan
@@ -67,8 +68,9 @@ def moves_table(moves: Sequence[Move], names: Mapping[str, str], arrow: str) -> 
     table.add_column("Reason", ratio=1)
     for number, move in enumerate(moves, start=1):
         nodes = f"{names[move.source]} {arrow} {names[move.target]}"
-        first_cells = str(number), str(move.wave + 1), move.pod, nodes
-        table.add_row(*first_cells, move.mode, short_number(move.gain), Text(move.reason))
+        first_cells = str(number), str(move.wave + 1), escaped(move.pod), nodes
+        reason = Text(escaped(move.reason))
+        table.add_row(*first_cells, move.mode, short_number(move.gain), reason)
     return table
 
 
@@ -79,19 +81,22 @@ def moves_line_by_line(
     digits = len(str(len(moves)))
     nodes = [f"{names[move.source]} {arrow} {names[move.target]}" for move in moves]
     modes = [f"{move.mode:<{MODE_WIDTH}}  gain {short_number(move.gain)}" for move in moves]
-    pod_width, nodes_width = max(len(move.pod) for move in moves), max(map(len, nodes))
+    pods = [escaped(move.pod) for move in moves]
+    pod_width, nodes_width = max(map(len, pods)), max(map(len, nodes))
     fits = digits + 2 + pod_width + 2 + nodes_width + 2 + max(map(len, modes)) <= width
     titles = wave_titles(moves)
-    for number, (move, route, mode) in enumerate(zip(moves, nodes, modes, strict=True), start=1):
+    lines = zip(moves, pods, nodes, modes, strict=True)
+    for number, (move, pod, route, mode) in enumerate(lines, start=1):
         if number in titles:
             yield Text(titles[number], style="dim")
         indented = f"\n{'':{digits + 2}}"
         line = Text(f"{number:>{digits}}  ", style="dim", overflow="fold")
-        line.append(f"{move.pod:<{pod_width}}" if fits else move.pod, style="not dim bold")
+        line.append(f"{pod:<{pod_width}}" if fits else pod, style="not dim bold")
         line.append("  " if fits else indented)
         line.append(f"{route:<{nodes_width if fits else 0}}  {mode}", style="not dim")
         yield line
-        yield Padding(Text(move.reason, style="dim"), (0, 0, 0, digits + 2), expand=False)
+        reason = Text(escaped(move.reason), style="dim")
+        yield Padding(reason, (0, 0, 0, digits + 2), expand=False)
 
 
 def wave_titles(moves: Sequence[Move]) -> dict[int, str]:

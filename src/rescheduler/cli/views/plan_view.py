@@ -6,10 +6,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from rescheduler.cli.control_characters import escaped
 from rescheduler.cli.views.moves_view import about_moves, cut_moves, moves_of, short_number
 from rescheduler.cli.views.utilization_chart import chart
 from rescheduler.planning.plan import Assessment, BlockedPod, Plan, UtilizationSpread
 
+MOST_UNREADABLE_SHOWN = 20
 RESOURCE_NAMES = {"cpu": "CPU", "memory": "Memory"}
 
 
@@ -18,7 +20,7 @@ def show_plan(plan: Plan, console: Console) -> None:
     for part in parts_of(plan, console):
         console.print(part)
         console.print()
-    console.print(Text(plan.summary, style="bold"))
+    console.print(Text(escaped(plan.summary), style="bold"))
 
 
 def parts_of(plan: Plan, console: Console) -> Iterator[RenderableType]:
@@ -33,6 +35,8 @@ def parts_of(plan: Plan, console: Console) -> Iterator[RenderableType]:
         yield Group(title, *shown, *cut_moves(plan, console))
     if plan.blocked:
         yield Group(heading(f"Not moved: {len(plan.blocked):,}"), blocked(plan.blocked))
+    if plan.unreadable:
+        yield Group(heading(f"Not decoded: {len(plan.unreadable):,}"), unreadable(plan.unreadable))
 
 
 def heading(text: str) -> Text:
@@ -64,6 +68,14 @@ def figure_rows(before: Assessment, after: Assessment) -> Iterator[tuple[str, st
     yield "Objective", short_number(before.objective), short_number(after.objective)
 
 
+def unreadable(objects: tuple[str, ...]) -> Text:
+    """The objects without which the plan was made, as far as a person reads them."""
+    shown = [escaped(obj) for obj in objects[:MOST_UNREADABLE_SHOWN]]
+    if len(objects) > len(shown):
+        shown.append(f"and {len(objects) - len(shown):,} more")
+    return Text("\n".join(shown))
+
+
 def percent(fraction: float) -> str:
     """A fraction as a percentage."""
     return f"{fraction * 100:.1f} %"
@@ -79,7 +91,8 @@ def blocked(pods: tuple[BlockedPod, ...]) -> Table:
         example = group[0]
         detail = f": {example.detail}" if example.detail else ""
         such_as = "" if len(group) == 1 else "such as "
-        table.add_row(f"{len(group):,}", blocker, Text(f"{such_as}{example.pod}{detail}"))
+        pod = Text(escaped(f"{such_as}{example.pod}{detail}"))
+        table.add_row(f"{len(group):,}", blocker, pod)
     return table
 
 

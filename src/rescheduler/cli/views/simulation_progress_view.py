@@ -15,6 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from rescheduler.cli.control_characters import escaped
 from rescheduler.cli.views.utilization_chart import (
     bar,
     bucket_counts,
@@ -117,7 +118,7 @@ def live_view(title: str, progress: Progress, console: Console) -> RenderableTyp
         nodes(usage, console),
         Text(""),
         *moves_in_flight(progress),
-        Text(progress.last_change, style="dim"),
+        Text(escaped(progress.last_change), style="dim"),
     )
 
 
@@ -152,7 +153,7 @@ def moves_in_flight(progress: Progress) -> Iterator[Text]:
     in_flight = list(progress.recorder.moves.in_flight.values())
     for move in in_flight[:MOST_MOVES]:
         nodes = f"{move.source or '?'} → {move.target}"
-        yield Text(f"{move.pod}  {nodes}  {move.mode} {move.step}", no_wrap=True)
+        yield Text(escaped(f"{move.pod}  {nodes}  {move.mode} {move.step}"), no_wrap=True)
     rest = len(in_flight) - MOST_MOVES
     for _ in range(MOST_MOVES - len(in_flight)):
         yield Text("")

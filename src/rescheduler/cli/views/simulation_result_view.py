@@ -7,6 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from rescheduler.cli.control_characters import escaped
 from rescheduler.cli.views.plan_view import heading
 from rescheduler.cli.views.time_series_chart import chart
 from rescheduler.simulation.results.result import Result
@@ -126,7 +127,7 @@ def moves(result: Result) -> RenderableType:
 def happened(result: Result) -> Iterator[Text]:
     """The changes to nodes and versions that the workload file describes."""
     for entry in result.timeline[:MOST_EVENTS]:
-        yield Text(f"{clock_time(result, entry.seconds)}  {entry.what}")
+        yield Text(escaped(f"{clock_time(result, entry.seconds)}  {entry.what}"))
     more = len(result.timeline) - MOST_EVENTS
     if more > 0:
         yield Text(f"… and {more:,} more", style="dim")
@@ -141,7 +142,7 @@ def blocked(result: Result) -> Table:
     table.add_column("for example", style="dim", overflow="fold")
     for blocker in result.blocked[:MOST_BLOCKERS]:
         counts = f"{blocker.pods:,}", f"{blocker.rounds:,}"
-        table.add_row(*counts, blocker.meaning, Text(blocker.example))
+        table.add_row(*counts, blocker.meaning, Text(escaped(blocker.example)))
     return table
 
 
@@ -154,7 +155,7 @@ def rounds_title(result: Result) -> str:
 def idle_rounds(result: Result) -> Iterator[RenderableType]:
     """Why rounds moved nothing."""
     for idle in result.rounds.idle_reasons:
-        yield Text(f"{counted(idle.rounds, 'time')}: {idle.why}", style="dim")
+        yield Text(escaped(f"{counted(idle.rounds, 'time')}: {idle.why}"), style="dim")
 
 
 def of_several(results: Sequence[Result]) -> Iterator[RenderableType]:

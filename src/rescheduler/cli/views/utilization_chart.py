@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rescheduler.cli.control_characters import escaped
 from rescheduler.model.resources import CPU, MEMORY
 from rescheduler.planning.plan import Assessment
 
@@ -138,9 +139,9 @@ def color(fraction: float) -> str:
 
 
 def short_names(nodes: Iterable[str]) -> Mapping[str, str]:
-    """Names of nodes without their domain, if all of them share one, as in most clouds."""
+    """Names of nodes as they are printed: without a domain that all share, as in most clouds."""
     names = list(nodes)
     domains = {name.partition(".")[2] for name in names}
     if len(domains) != 1:
-        return {name: name for name in names}
-    return {name: name.partition(".")[0] for name in names}
+        return {name: escaped(name) for name in names}
+    return {name: escaped(name.partition(".")[0]) for name in names}
