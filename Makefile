@@ -14,10 +14,12 @@ LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.1
 # How many processes run tests: `auto` is two per CPU (see tests/conftest.py).
 WORKERS ?= auto
 PYTEST_PARALLEL := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
+# Not beside all the others: they measure traffic. They mostly wait, so two processes run them.
+PYTEST_REAL := $(PYTEST_PARALLEL) --numprocesses 2 --durations=20 -m real_nodes
 
 .DEFAULT_GOAL := help
 
-.PHONY: help install demo test test-fast test-exhaustive check format bench cluster lock clean
+.PHONY: help install demo test test-fast test-real test-exhaustive check format bench cluster lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,14 +50,19 @@ demo: $(RUNTIME) ## show a plan for an example cluster, then simulate a morning
 
 test: $(DEV) ## run all tests (the first run builds the test cluster, about 9 minutes on 2 cores)
 	@$(BIN)/python -m testcluster build
-	@$(PYTEST_PARALLEL) --numprocesses $(WORKERS) --durations=20
+	@$(PYTEST_PARALLEL) --numprocesses $(WORKERS) --durations=20 -m "not real_nodes"
+	@$(PYTEST_REAL)
 
 test-fast: $(DEV) ## run the tests that need no cluster, except the slow ones
 	@$(PYTEST_PARALLEL) --numprocesses logical -m "not cluster and not slow"
 
-test-exhaustive: $(DEV) ## compare ten times as many clusters with kube-scheduler's own code
+test-real: $(DEV) ## run the tests on real nodes, where this machine can run them (as root, on Linux)
 	@$(BIN)/python -m testcluster build
-	@EXHAUSTIVE=1 $(BIN)/python -m pytest tests/planning/feasibility
+	@$(PYTEST_REAL)
+
+test-exhaustive: $(DEV) ## ten times as many random clusters: kube-scheduler's answers, plans at rest
+	@$(BIN)/python -m testcluster build
+	@EXHAUSTIVE=1 $(BIN)/python -m pytest tests/planning/feasibility tests/planning/rest
 
 check: $(DEV) ## format, lint, strict types, layers
 	@$(BIN)/ruff format --check .
@@ -67,13 +74,13 @@ format: $(DEV) ## format the code
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: $(DEV) ## measure speed and memory, as a table and as JSON
+bench: $(DEV) ## measure speed and memory, as a table and as JSON; ONLY=traffic for one of them
 	@$(BIN)/python -m testcluster build
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks $(ONLY)
 
-cluster: $(DEV) ## start a real control plane with unevenly loaded example nodes; Ctrl-C stops it
+cluster: $(DEV) ## start a cluster with an example, on real nodes where it can; Ctrl-C stops it
 	@$(BIN)/python -m testcluster build
-	@$(BIN)/python -m testcluster run
+	@$(BIN)/python -m testcluster run --real-nodes 3
 
 lock: $(DEV) ## update the pinned dependencies in requirements/
 	@$(LOCK) pyproject.toml --group build -o requirements/runtime.txt

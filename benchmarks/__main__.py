@@ -10,6 +10,7 @@ from benchmarks.figures import Figure, table
 
 BENCHMARKS = {
     "reading": "read 150,000 pods through the client, from a local server that replays pages",
+    "moved_pods": "keep 20,000 pods that were moved, in the memory of as many that were not",
     "real_cluster": "read 1,000 nodes and 30,000 pods from a real API server",
     "feasibility": "check 5,000 templates on 5,000 nodes with 150,000 pods",
     "planning": "plan for 5,000 nodes and 150,000 pods, and for 1,000 and 30,000",
@@ -20,6 +21,7 @@ BENCHMARKS = {
     "node_name_lists": "answer filter and prioritize about 500 and 5,000 node names, without HTTP",
     "simulation": "simulate a day of 1,000 nodes and 20,000 pods, alone and with the rescheduler",
     "scheduling": "schedule pods in memory on 1,000 nodes with 20,000 pods",
+    "traffic": "drain a real node under 300 requests a second, beside kubectl drain",
     "migrations": "move 200 pods by handoff, 20 at a time, on a real control plane",
 }
 

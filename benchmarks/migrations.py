@@ -13,8 +13,8 @@ from rescheduler.kube.auth.credentials import Credentials
 from rescheduler.kube.client import Client, ClientSettings
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.kube.request import Request
-from rescheduler.migration.crd import CRD
 from rescheduler.migration.executor import Executor
+from rescheduler.migration.memory.move_record_crd import ALL_CRDS
 from rescheduler.migration.migration_request import create_migration, migration_body
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.model.tables.cluster_tables import ClusterTables
@@ -55,7 +55,8 @@ def main() -> None:
 def fill(cluster: TestCluster) -> list[JsonObject]:
     """Nodes, and Deployments whose budgets allow no eviction, all on one half of the nodes."""
     client = cluster.client
-    client.create(CRDS, CRD)
+    for crd in ALL_CRDS:
+        client.create(CRDS, crd)
     apply(cluster, *[node(f"old-{number}", cpu="64") for number in range(4)])
     for number in range(APPS):
         key = f"bench/app-{number:02}"

@@ -17,6 +17,7 @@ import msgspec
 from benchmarks.extender import LISTS, SAMPLE, Passed, request_body, shuffled
 from benchmarks.figures import Figure, report
 from rescheduler.extender.handlers import ExtenderHandlers
+from rescheduler.extender.scheduling_request import scheduling_request
 from rescheduler.extender.waiting_migrations import WaitingMigrations
 from rescheduler.kube.event_recorder import EventRecorder
 from rescheduler.kube.live_store import LiveStore
@@ -73,10 +74,18 @@ class Requests:
         number = next(self._numbers)
         new = msgspec.json.encode(pod(f"shop/new-{number}", cpu="100m", memory="256Mi"))
         body = request_body(new, self._lists[number % LISTS])
-        filter_seconds, response = timed(self._extender.filter, body)
+        filter_seconds, response = timed(self._filter, body)
         passed = bytes(msgspec.json.decode(response, type=Passed).NodeNames)
-        prioritize_seconds, _ = timed(self._extender.prioritize, request_body(new, passed))
+        prioritize_seconds, _ = timed(self._prioritize, request_body(new, passed))
         return filter_seconds, prioritize_seconds
+
+    def _filter(self, body: bytes) -> bytes:
+        request = scheduling_request(body, self._extender.most_nodes)
+        return self._extender.filter(request).encoded()
+
+    def _prioritize(self, body: bytes) -> bytes:
+        request = scheduling_request(body, self._extender.most_nodes)
+        return self._extender.prioritize(request).encoded()
 
 
 def timed(handle: Callable[[bytes], bytes], body: bytes) -> tuple[float, bytes]:

@@ -16,7 +16,7 @@ def main() -> None:
     report(
         [
             *figures(large, moves=10, at_most=0.5),
-            *figures(large, moves=1_000, at_most=5),
+            *figures(large, moves=1_000, at_most=3),
             *figures(middling, moves=10, at_most=0.1),
         ]
     )

@@ -32,7 +32,7 @@ def main() -> None:
     for moves in (10, 1_000):
         make_plan(snapshot, Policy(max_reschedule_pods=moves))
         name = f"planning {moves:,} moves, {PODS:,} pods: peak memory"
-        figures.append(Figure(name, peak_megabytes(), "MB", 400))
+        figures.append(Figure(name, peak_megabytes(), "MB", 250))
     report(figures)
 
 

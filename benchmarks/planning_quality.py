@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from benchmarks.clusters import fragmented_snapshot, priced_snapshot
-from benchmarks.figures import Figure, report
+from benchmarks.figures import Figure, median_times, report
 from rescheduler.cli.commands.plan import deadline
 from rescheduler.model.resources import CPU, MEMORY
 from rescheduler.model.snapshot import Floats, Int64s, Ints, Snapshot
@@ -16,12 +17,14 @@ from rescheduler.planning.planner import SEARCHING, make_plan
 from rescheduler.settings import DefragmentationOptions, Policy, StrategyName
 
 SHAPE_CPUS = 16
+REPEAT = 5
 
 
 def main() -> None:
     priced = priced_snapshot(850, 5_000, apps=1_200)
     fragmented = fragmented_snapshot(280, 2_000)
-    report([*packing(priced), *tidying(fragmented)])
+    sparse = fragmented_snapshot(2_000, 5_000)
+    report([*packing(priced), *tidying(fragmented), *tidying(sparse), *small()])
 
 
 def packing(snapshot: Snapshot) -> Iterator[Figure]:
@@ -56,6 +59,23 @@ def tidying(snapshot: Snapshot) -> Iterator[Figure]:
     yield Figure(f"{name}: places after {len(plan.moves)} moves", places, "")
     yield Figure(f"{name}: places if all room were one", free // (SHAPE_CPUS * 1000), "")
     yield Figure(f"{name}: time", seconds, "s", float(policy.planning_timeout_seconds))
+
+
+def small() -> Iterator[Figure]:
+    """How long a plan of ten moves takes for a cluster of eight nodes, by strategy."""
+    snapshot = priced_snapshot(8, 60, apps=12)
+    shape = DefragmentationOptions(shape={"cpu": str(SHAPE_CPUS)})
+    for strategy in (
+        StrategyName.LOAD_BALANCING,
+        StrategyName.COST_OPTIMIZATION,
+        StrategyName.DEFRAGMENTATION,
+    ):
+        policy = Policy(
+            enabled_strategies=(strategy,), max_reschedule_pods=10, defragmentation=shape
+        )
+        make_plan(snapshot, policy)
+        wall = median_times(partial(make_plan, snapshot, policy), REPEAT).wall_seconds
+        yield Figure(f"{strategy}, {len(snapshot.nodes)} nodes, 10 moves: time", wall, "s", 0.1)
 
 
 def planned(snapshot: Snapshot, policy: Policy) -> tuple[Plan, float]:

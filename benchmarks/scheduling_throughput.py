@@ -11,7 +11,7 @@ from rescheduler.kube.auth.loader import load_credentials
 from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.client import Client
 from rescheduler.kube.listwatch import ListWatch, WatchSettings
-from rescheduler.migration.crd import CRD
+from rescheduler.migration.memory.move_record_crd import ALL_CRDS
 from rescheduler.model.tables.pod_table import PodTable
 from rescheduler.model.tables.table import TableChange
 from testcluster import TestCluster
@@ -31,7 +31,8 @@ PLAIN, OURS = "plain-scheduler", "rescheduler-scheduler"
 def scheduling_figures() -> list[Figure]:
     """How long 1,000 pods take without the extender, and with it."""
     with TestCluster(controllers=False, scheduler=False, kwok=False) as cluster:
-        cluster.client.create(CRDS, CRD)
+        for crd in ALL_CRDS:
+            cluster.client.create(CRDS, crd)
         wait_until(lambda: is_served(cluster), what="Migrations are served")
         apply(cluster, *[node(f"node-{number}", cpu="32") for number in range(NODE_COUNT)])
         alone = asyncio.run(seconds_to_place(cluster, PLAIN, plain_configuration()))

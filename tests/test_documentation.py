@@ -11,6 +11,7 @@ import pytest
 from rescheduler.files.policy_file import read_policy
 from rescheduler.planning.strategies import STRATEGIES
 from rescheduler.settings import Arguments, Options, Seconds, SecondsOrZero, StrategyName
+from rescheduler.simulation.results.measurement.blockers import MEANINGS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -46,6 +47,12 @@ def in_words(value: Any) -> str:
 def test_the_reference_has_every_option_with_its_default() -> None:
     rows = re.findall(r"^\| `([\w.]+)` \| `(.*?)` \| \S", (DOCS / "policy.md").read_text(), re.M)
     assert sorted(rows) == sorted(options_of(Arguments))
+
+
+def test_the_reference_has_every_blocker() -> None:
+    section = (DOCS / "policy.md").read_text().partition("### Why a pod stays")[2]
+    rows = re.findall(r"^\| `([A-Z]\w+)` \| \S", section.partition("\n## ")[0], re.M)
+    assert rows == sorted({*MEANINGS, "DaemonSetPod", "StaticPod"})
 
 
 @pytest.mark.parametrize("name", StrategyName)
