@@ -146,7 +146,9 @@ class Observer:
         """The observation together with the answer to a question."""
         match question:
             case Question.SIBLINGS:
-                answers = replace(o.answers, siblings=await self._siblings(o))
+                siblings, old = await self._siblings(o)
+                o = replace(o, old=old)
+                answers = replace(o.answers, siblings=siblings)
             case Question.EVICTION:
                 answers = replace(o.answers, eviction=await self._eviction(o))
             case Question.SERVICES:
@@ -233,22 +235,30 @@ class Observer:
 
     # ------------------------------------------------------------ pods of the workload
 
-    async def _siblings(self, o: Observation) -> WorkloadPods:
-        """The pods that the workload owns or is about to adopt, as the server has them."""
+    async def _siblings(self, o: Observation) -> tuple[WorkloadPods, MovingPod | None]:
+        """The pods that the workload owns or is about to adopt, and the old one among them.
+
+        All are as the server has them now. A watch may not show yet that the old pod was evicted:
+        taken for a sibling that is being deleted, it would end its own move.
+        """
         assert o.old is not None or o.workload is not None
         owner = o.old.metadata.controller if o.old is not None else o.migration.status.workload
         assert owner is not None
         adopts = o.workload is not None
-        found = WorkloadPods()
+        found, old = WorkloadPods(), None
         namespace = o.migration.metadata.namespace
         text = self._selector_of(namespace, owner, o.workload)
         async for page in self._pages(POD, MovingPod, namespace, text):
-            found = found.with_page(
+            pods = [
                 pod
                 for pod in page
                 if controller_uid(pod) == owner.uid or (adopts and not controller_uid(pod))
-            )
-        return found
+            ]
+            found = found.with_page(pods)
+            old = next((pod for pod in pods if pod.uid == o.migration.spec.pod.uid), old)
+        if o.old is not None and old is None:
+            old = await self._old_pod(o.migration, fresh=True)
+        return found, old
 
     async def _candidates(self, o: Observation) -> tuple[MovingPod, ...]:
         """The pods of the old pod's controller that may be its replacement."""
