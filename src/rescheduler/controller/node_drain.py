@@ -16,10 +16,12 @@ from rescheduler.controller.past_moves import (
     unreplaced_pods,
     workloads_ignoring_nominations,
 )
-from rescheduler.errors import ApiError, NotFound, SettingsError
+from rescheduler.errors import ApiError, Forbidden, NotFound, SettingsError
 from rescheduler.kube.api_server import ApiServer, object_path
+from rescheduler.kube.clock import WALL_CLOCK, Clock
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.kube.server_features import read_server_features
+from rescheduler.migration.memory.move_record import MOVE_RECORD, MoveRecord
 from rescheduler.migration.migration_object import MIGRATION, OLD_POD_ENDED, Migration, Phase
 from rescheduler.model.kinds import NODE, POD
 from rescheduler.model.objects import Node
@@ -109,12 +111,14 @@ class NodeDrain:
         node: str,
         policy: Policy,
         await_stopping: AwaitStopping | None = None,
+        clock: Clock = WALL_CLOCK,
     ) -> None:
         """Without `await_stopping`, pods that are being deleted are not awaited."""
         self._server = server
         self._node = node
         self._await_stopping = await_stopping
         self._policy = drain_policy(policy)
+        self._clock = clock
         self._id = secrets.token_hex(4)
 
     async def plan(self) -> Plan:
@@ -206,11 +210,22 @@ class NodeDrain:
     async def _context(self, migrations: list[Migration]) -> PlanningContext:
         """What decides whether pods can be handed over, besides the cluster."""
         features = await read_server_features(self._server)
+        believed = await self._records_with_findings()
         return PlanningContext(
             placing_blocker=features.placing_blocker or "",
-            ignoring_nominations=workloads_ignoring_nominations(migrations),
-            unreplaced_from=unreplaced_pods(migrations),
+            ignoring_nominations=workloads_ignoring_nominations(migrations, believed),
+            unreplaced_from=unreplaced_pods(migrations, believed),
         )
+
+    async def _records_with_findings(self) -> list[MoveRecord]:
+        """What earlier moves have found out about workloads; nothing if it cannot be read."""
+        now, found = self._clock.now(), []
+        try:
+            async for page in self._server.list_pages(MOVE_RECORD):
+                found += [record for record in page.readable() if record.has_findings(now)]
+        except (Forbidden, NotFound):
+            return []
+        return found
 
     def _plan(self, snapshot: Snapshot, context: PlanningContext) -> Plan:
         """The moves that empty the node, planned as if it were labelled for maintenance."""
