@@ -1,6 +1,7 @@
 """New pods are placed by nomination: on their target, and with nothing left of it."""
 
 import asyncio
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -104,19 +105,30 @@ async def test_the_room_on_the_target_is_kept_while_the_new_pod_is_gated(sandbox
     sandbox.add_nodes("a", cpu="4")
     (old,) = sandbox.deploy("web", 1, resources_of("2"))
     (target,) = sandbox.add_nodes("b", cpu="2")
-    arrivals = 0
+    numbers = count(1)
+    nominated = asyncio.Event()
 
-    def arrive(point: str, key: str) -> None:
-        nonlocal arrivals
+    def arrive() -> None:
+        name = f"{sandbox.namespace}/arrival-{next(numbers)}"
+        body = pod(name, cpu="1", nodeSelector={"kubernetes.io/hostname": target})
+        apply(sandbox.cluster, unbound(body))
+
+    def reached(point: str, key: str) -> None:
+        # Whatever the pace of the others, these come at the worst moments.
         if point in ("after-nominate", "after-label-old", "before-open-gate"):
-            arrivals += 1
-            name = f"{sandbox.namespace}/arrival-{arrivals}"
-            selector = {"kubernetes.io/hostname": target}
-            apply(sandbox.cluster, unbound(pod(name, cpu="1", nodeSelector=selector)))
+            arrive()
+            nominated.set()
 
-    async with controller_on(sandbox.cluster, ONCE, arrive):
+    async def keep_arriving() -> None:
+        await nominated.wait()
+        while True:
+            await asyncio.to_thread(arrive)
+
+    async with controller_on(sandbox.cluster, ONCE, reached):
+        arriving = asyncio.create_task(keep_arriving())
         (status,) = await sandbox.finished(sandbox.migrate(old, target))
-    assert arrivals == 3
+        arriving.cancel()
+        await asyncio.gather(arriving, return_exceptions=True)
     assert status["outcome"] == "Landed", status
     on_target = [found for found in sandbox.pods() if node_of(found) == target]
     assert [found["metadata"]["name"] for found in on_target] == [status["newPod"]]
