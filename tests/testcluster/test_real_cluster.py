@@ -74,6 +74,19 @@ def test_a_deployment_becomes_ready_on_fake_nodes(
     assert {item["status"]["phase"] for item in pods} == {"Running"}
 
 
+def test_the_address_of_a_played_pod_is_not_looked_for_outside(
+    cluster: TestCluster, nodes: list[JsonObject]
+) -> None:
+    body = pod("tc-proxy/web", **HERE)
+    del body["status"]
+    apply(cluster, body)
+    path = "/api/v1/namespaces/tc-proxy/pods/web"
+    wait_until(lambda: status_of(cluster, path).get("podIP"), what="it has an address")
+    with pytest.raises(ApiError, match="dial unix") as refused:
+        cluster.client.get(f"{path}/proxy/")
+    assert refused.value.status == 503
+
+
 def test_a_deleted_pod_is_replaced(cluster: TestCluster, nodes: list[JsonObject]) -> None:
     apply(cluster, deployment("tc-delete/cart", template=HERE))
     path = "/api/v1/namespaces/tc-delete/pods"
