@@ -92,7 +92,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
     ],
     "controller": [
         {"program"},
-        {"migration_controller", "planning_loop", "node_drain"},
+        {"migration_controller", "planning_loop", "drain"},
         {"change_handlers", "move_requests", "round_cache", "overload_trigger", "stale_migrations"},
         {
             "cordons",

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rescheduler.controller.node_drain import NodeDrain, RemainingPods
+from rescheduler.controller.drain.node_drain import COMES_BACK, NodeDrain, RemainingPods
 from rescheduler.errors import ApiError, Refused
 from rescheduler.kube.api_server import object_path
 from rescheduler.migration.migration_object import (
@@ -18,8 +18,10 @@ from rescheduler.migration.migration_object import (
     MigrationCondition,
     MigrationStatus,
     Phase,
+    WorkloadReference,
 )
 from rescheduler.migration.migration_request import create_migration, migration_body
+from rescheduler.model.moves import Mode, Outcome
 from rescheduler.model.rules.node_availability import NodeLabel
 from rescheduler.settings import NodeMaintenanceOptions, Policy
 from rescheduler.simulation.cluster.cluster import SimulatedCluster
@@ -223,3 +225,79 @@ def test_a_pod_is_moved_when_its_migration_to_the_drained_node_was_cancelled() -
 def test_a_migration_of_an_earlier_pod_of_that_name_is_not_followed() -> None:
     _, created, followed = drain_with_existing(uid="uid-of-an-earlier-pod")
     assert (sorted(created), followed) == (["shop/web-1", "shop/web-2"], [])
+
+
+def test_a_workload_whose_replacement_comes_back_is_evicted_only_once() -> None:
+    """It tolerates the cordon. Evicted again and again, it would come back for ever."""
+    owner = replicaset("shop/web", 2)
+    evicted: list[str] = []
+
+    async def drain(cluster: SimulatedCluster) -> RemainingPods:
+        async def create_and_follow(
+            bodies: list[dict[str, Any]], existing: Sequence[Migration]
+        ) -> list[Migration]:
+            (migration,) = (msgspec.convert(body, Migration) for body in bodies)
+            evicted.append(migration.pod_key)
+            assert len(evicted) < 4, "it is evicted for ever"
+            cluster.delete("Pod", migration.pod_key, grace_seconds=0)
+            cluster.create(pod(f"shop/web-{len(evicted) + 2}", on="a", owner=owner, cpu="100m"))
+            workload = WorkloadReference("ReplicaSet", "web", owner["metadata"]["uid"])
+            status = MigrationStatus(
+                phase=Phase.COMPLETED,
+                outcome=Outcome.CAME_BACK,
+                source_node="a",
+                new_node="a",
+                workload=workload,
+                evicted_at=ENDED_AT,
+                message="web-3 came back to a",
+            )
+            return [msgspec.structs.replace(migration, status=status)]
+
+        return await NodeDrain(cluster.server, "a", POLICY).run(create_and_follow)
+
+    pods = [pod(f"shop/web-{n}", on=on, owner=owner, cpu="100m") for n, on in ((1, "a"), (2, "b"))]
+    remaining = in_simulated_cluster([node("a"), node("b"), owner, *pods], drain, settle=0)
+    assert evicted == ["shop/web-1"]
+    assert remaining.failed == {"shop/web-1": "was evicted, but web-3 came back to a"}
+    assert remaining.blocked == {"shop/web-3": COMES_BACK}
+
+
+def targets_tried(works_on: str) -> tuple[RemainingPods, list[str]]:
+    """Drain a node of one pod, which starts on one of the other nodes only; where it was sent."""
+    targets: list[str] = []
+
+    async def drain(cluster: SimulatedCluster) -> RemainingPods:
+        async def create_and_follow(
+            bodies: list[dict[str, Any]], existing: Sequence[Migration]
+        ) -> list[Migration]:
+            (migration,) = (msgspec.convert(body, Migration) for body in bodies)
+            target = migration.spec.target_node
+            targets.append(target)
+            status = MigrationStatus(
+                phase=Phase.FAILED, mode=Mode.HANDOFF, failures=1, message="image cannot be pulled"
+            )
+            if target == works_on:
+                cluster.delete("Pod", migration.pod_key, grace_seconds=0)
+                status = MigrationStatus(phase=Phase.COMPLETED, source_node="a", new_node=target)
+            return [msgspec.structs.replace(migration, status=status)]
+
+        return await NodeDrain(cluster.server, "a", POLICY).run(create_and_follow)
+
+    owner = replicaset("shop/web", 1)
+    nodes = [node(name) for name in "abcdef"]
+    objects = [*nodes, owner, pod("shop/web-1", on="a", owner=owner, cpu="100m")]
+    return in_simulated_cluster(objects, drain, settle=0), targets
+
+
+def test_a_pod_that_does_not_start_on_one_node_is_sent_to_another() -> None:
+    _, (first, second, _) = targets_tried(works_on="none")
+    assert first != second
+    remaining, targets = targets_tried(works_on=second)
+    assert targets == [first, second]
+    assert remaining == RemainingPods({})
+
+
+def test_a_pod_that_starts_nowhere_is_given_up_after_three_nodes() -> None:
+    remaining, targets = targets_tried(works_on="none")
+    assert len(targets) == len({*targets}) == 3
+    assert remaining.failed == {"shop/web-1": "was not moved: image cannot be pulled"}

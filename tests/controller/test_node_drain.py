@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rescheduler.controller.node_drain import NodeDrain, RemainingPods
+from rescheduler.controller.drain.node_drain import NodeDrain, RemainingPods
 from rescheduler.kube.api_server import object_path
 from rescheduler.kube.client import Client
 from rescheduler.migration.migration_object import MIGRATION, Migration

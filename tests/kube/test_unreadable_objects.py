@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from benchmarks.reading import kubeconfig_for
-from rescheduler.controller.node_drain import NodeDrain
+from rescheduler.controller.drain.node_drain import NodeDrain
 from rescheduler.errors import SettingsError, Unavailable
 from rescheduler.kube.listwatch import ListWatch
 from rescheduler.kube.live_store import LiveStore

@@ -81,6 +81,20 @@ def reasons(sandbox: Sandbox, kind: str) -> set[str]:
     }
 
 
+async def test_pods_of_a_deployment_that_is_paused_halfway_are_moved(sandbox: Sandbox) -> None:
+    """A canary may stay like this for days, and its nodes must be drained meanwhile."""
+    sandbox.add_nodes("a", "b")
+    old, _ = sandbox.deploy("web", 2)
+    path = sandbox.path("deployments", "web")
+    nowhere = {"template": {"spec": {"nodeSelector": {"disk": "none"}}}}
+    sandbox.outside.patch(path, {"spec": nowhere})
+    await sandbox.until(lambda: len(sandbox.pods("web")) == 3, "the rollout has begun")
+    sandbox.outside.patch(path, {"spec": {"paused": True}})
+    new = await moved(sandbox, old, other_node(sandbox, old))
+    assert new["metadata"]["ownerReferences"] == old["metadata"]["ownerReferences"]
+    assert len(sandbox.pods("web")) == 3
+
+
 async def test_a_deployment_is_not_edited_and_no_rollout_starts(sandbox: Sandbox) -> None:
     sandbox.add_nodes("a", "b")
     pods = sandbox.deploy("web", 2)

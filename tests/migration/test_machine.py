@@ -6,7 +6,13 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from rescheduler.labels import HANDOFF, MIRROR_POD, PLACING_GATE
+from rescheduler.labels import (
+    DELETION_COST,
+    HANDOFF,
+    MIRROR_POD,
+    PLACING_GATE,
+    PREVIOUS_DELETION_COST,
+)
 from rescheduler.migration import migration_labels
 from rescheduler.migration.migration_object import (
     OLD_POD_ENDED,
@@ -328,6 +334,41 @@ def ready_new_pod(since: datetime) -> MovingPod:
 def test_a_node_whose_clock_is_ahead_holds_up_no_handover() -> None:
     ahead = ready_new_pod(NOW + timedelta(minutes=5))
     assert decide(handed_off(ahead)) == Ask(Question.SIBLINGS)
+
+
+def priced(uid: str, cost: str, *, saved: bool = False) -> MovingPod:
+    """A Ready pod with a deletion cost."""
+    annotations = {DELETION_COST: cost} | ({PREVIOUS_DELETION_COST: ""} if saved else {})
+    found = pod(uid)
+    metadata = msgspec.structs.replace(found.metadata, name=uid, annotations=annotations)
+    return msgspec.structs.replace(found, metadata=metadata)
+
+
+@pytest.mark.parametrize("cost", ["-2147483648", "-2147483647"])
+def test_a_pod_that_its_owner_wants_deleted_first_is_not_deleted_for_the_old_one(cost: str) -> None:
+    siblings = WorkloadPods().with_page([priced("other", cost)])
+    answers = QuestionAnswers(siblings=siblings, eviction=EvictionAnswer(True))
+    action = decide(handed_off(ready_new_pod(NOW - timedelta(minutes=1)), answers=answers))
+    assert isinstance(action, Wait)
+    assert action.message == (
+        "waiting: pod other of ReplicaSet db would be deleted: its cost is as low"
+    )
+
+
+def test_a_saved_deletion_cost_alone_does_not_say_that_the_cost_was_lowered() -> None:
+    """It may be in the pod template, copied from a pod that was being moved."""
+    o = handed_off(ready_new_pod(NOW - timedelta(minutes=1)))
+    assert o.old is not None
+    annotations = {PREVIOUS_DELETION_COST: "5", DELETION_COST: "5"}
+    metadata = msgspec.structs.replace(o.old.metadata, annotations=annotations)
+    old = msgspec.structs.replace(o.old, metadata=metadata)
+    answers = QuestionAnswers(
+        siblings=WorkloadPods().with_page([priced("other", "5", saved=True)]),
+        eviction=EvictionAnswer(True),
+    )
+    action = decide(replace(o, old=old, answers=answers))
+    assert isinstance(action, PatchPod)
+    assert action.name == "lower-cost"
 
 
 def given_to_workload(step: Step, started: datetime) -> Observation:

@@ -13,7 +13,7 @@ from rescheduler.cli.local_controller import local_controller, unless_fails
 from rescheduler.cli.options import FollowOptions
 from rescheduler.cli.views.console import console
 from rescheduler.cli.views.migration_view import MigrationView, view_on
-from rescheduler.controller.node_drain import Ending
+from rescheduler.controller.drain.drain_outcomes import Ending
 from rescheduler.errors import ApiError, Conflict, Forbidden, NotFound, Refused
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.client import Client

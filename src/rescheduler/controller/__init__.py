@@ -2,6 +2,6 @@
 
 `program` composes it. `planning_loop` runs the rounds and creates Migrations (`move_requests`);
 `migration_controller` reconciles them, with a `work_queue` that `change_handlers` fills from
-watches. `cordons` and `node_drain` are for nodes that are emptied. How one move is carried out is
+watches. `cordons` and `drain` are for nodes that are emptied. How one move is carried out is
 in `migration`; which moves are worth it is decided in `planning`.
 """

@@ -32,6 +32,7 @@ from rescheduler.migration.moving_pod import MovingPod
 IN_PROGRESS, COMPLETED = "in-progress", "completed"
 ANNOTATIONS = (MIGRATION_NAME, MIGRATION_TIME, ORIGINAL_POD, ORIGINAL_POD_NAME, STEERED_BY)
 LOWEST_DELETION_COST = "-2147483647"
+AS_LOW_DELETION_COSTS = (LOWEST_DELETION_COST, "-2147483648")
 MAX_LABEL_LENGTH = 63
 
 Patch = dict[str, Any]
@@ -131,8 +132,19 @@ def lower_deletion_cost_patch(pod: MovingPod) -> Patch:
 
 
 def has_lowered_deletion_cost(pod: MovingPod) -> bool:
-    """Whether a migration has lowered the pod's deletion cost."""
-    return PREVIOUS_DELETION_COST in pod.metadata.annotations
+    """Whether a migration has lowered the pod's deletion cost, and nobody has changed it since.
+
+    The saved cost alone does not tell: a pod template may have that annotation, copied from a pod.
+    """
+    annotations = pod.metadata.annotations
+    is_lowest = annotations.get(DELETION_COST) == LOWEST_DELETION_COST
+    return is_lowest and PREVIOUS_DELETION_COST in annotations
+
+
+def has_as_low_a_deletion_cost(pod: MovingPod) -> bool:
+    """Whether somebody else has given a pod a deletion cost as low as that of an old pod."""
+    is_as_low = pod.metadata.annotations.get(DELETION_COST) in AS_LOW_DELETION_COSTS
+    return is_as_low and not has_lowered_deletion_cost(pod)
 
 
 def restore_patch(pod: MovingPod) -> Patch:

@@ -22,7 +22,7 @@ from rescheduler.cli.options import (
 from rescheduler.cli.views.console import console
 
 if TYPE_CHECKING:
-    from rescheduler.controller.node_drain import RemainingPods
+    from rescheduler.controller.drain.node_drain import RemainingPods
     from rescheduler.settings import Policy
 
 
@@ -94,7 +94,7 @@ async def drain_node(
     )
     from rescheduler.cli.stopping_pods import wait_until_stopped
     from rescheduler.cli.views.stopping_view import StoppingView
-    from rescheduler.controller.node_drain import NodeDrain
+    from rescheduler.controller.drain.node_drain import NodeDrain
     from rescheduler.kube.server_features import read_server_features
 
     async with connect(access) as server:

@@ -112,9 +112,15 @@ def target_problem(o: Observation) -> str:
 
 
 def rollout_in_progress(workload: ObservedWorkload) -> str:
-    """The rollout by which its Deployment is replacing the pods."""
+    """The rollout by which its Deployment is replacing the pods.
+
+    A Deployment that is paused replaces none. It may stay halfway for days, as a canary does, and
+    until then both of its ReplicaSets are like any other.
+    """
     deployment = workload.deployment
-    if deployment is None or deployment.status.updated_replicas == deployment.status.replicas:
+    if deployment is None or deployment.spec.paused:
+        return ""
+    if deployment.status.updated_replicas == deployment.status.replicas:
         return ""
     return f"Deployment {deployment.metadata.name} is rolling out another version"
 
@@ -129,7 +135,8 @@ def workload_change(workload: ObservedWorkload) -> str:
         return f"Deployment {name} has just been changed"
     if text := rollout_in_progress(workload):
         return text
-    if deployment.spec.replicas is not None and deployment.spec.replicas != workload.replicas:
+    wanted, is_paused = deployment.spec.replicas, deployment.spec.paused
+    if wanted is not None and wanted != workload.replicas and not is_paused:
         return f"Deployment {name} is being scaled"
     return ""
 

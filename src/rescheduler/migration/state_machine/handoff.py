@@ -254,7 +254,8 @@ def unsettled_reason(o: Observation, old: MovingPod, siblings: WorkloadPods) -> 
 
     A workload deletes pods that are not Ready before it looks at deletion costs, and of two pods
     with the lowest cost it may delete either. So all others must be Ready, and one pod is deleted
-    at a time. If two got the lowest cost at once, the order of their names decides.
+    at a time. If two got the lowest cost at once, the order of their names decides. A pod to which
+    somebody else gave as low a cost would be deleted in place of the old one.
     """
     assert o.workload is not None
     if reason := workload_change(o.workload) or incomplete_reason(o, siblings):
@@ -262,6 +263,9 @@ def unsettled_reason(o: Observation, old: MovingPod, siblings: WorkloadPods) -> 
     for pod in siblings.retiring:
         if pod.uid != old.uid and is_deleted_first(pod, old):
             return f"pod {pod.name} of {o.workload.name} must be deleted first"
+    for pod in siblings.expendable:
+        if pod.uid != old.uid:
+            return f"pod {pod.name} of {o.workload.name} would be deleted: its cost is as low"
     return ""
 
 

@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from rescheduler.migration.migration_labels import has_lowered_deletion_cost, is_labelled_for
+from rescheduler.migration.migration_labels import (
+    has_as_low_a_deletion_cost,
+    has_lowered_deletion_cost,
+    is_labelled_for,
+)
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.workload_objects import ObservedWorkload
@@ -94,6 +98,8 @@ class WorkloadPods:
     """Those that got the lowest deletion cost from a migration."""
     newest: datetime | None = None
     """When the newest of the active ones was created."""
+    expendable: tuple[PodId, ...] = ()
+    """Those that got a deletion cost as low from somebody else."""
 
     @property
     def ready(self) -> int:
@@ -106,6 +112,7 @@ class WorkloadPods:
         active = [pod for pod in unfinished if not pod.is_deleting]
         not_ready = [id_of(pod) for pod in active if not is_in_order(pod)]
         retiring = [id_of(pod) for pod in active if has_lowered_deletion_cost(pod)]
+        expendable = [id_of(pod) for pod in active if has_as_low_a_deletion_cost(pod)]
         created = [self.newest, *(pod.metadata.creation_timestamp for pod in active)]
         return WorkloadPods(
             self.active + len(active),
@@ -113,6 +120,7 @@ class WorkloadPods:
             (*self.not_ready, *not_ready),
             (*self.retiring, *retiring),
             max((moment for moment in created if moment is not None), default=None),
+            (*self.expendable, *expendable),
         )
 
 

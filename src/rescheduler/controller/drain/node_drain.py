@@ -2,7 +2,6 @@
 
 import secrets
 import sys
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -11,18 +10,19 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from rescheduler.controller.drain.drain_outcomes import DrainOutcomes, Ending
 from rescheduler.controller.move_requests import first_moves, migration_for_move
 from rescheduler.controller.past_moves import (
     unreplaced_pods,
     workloads_ignoring_nominations,
 )
-from rescheduler.errors import ApiError, Forbidden, NotFound, SettingsError
+from rescheduler.errors import Forbidden, NotFound, SettingsError
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.clock import WALL_CLOCK, Clock
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.kube.server_features import read_server_features
 from rescheduler.migration.memory.move_record import MOVE_RECORD, MoveRecord
-from rescheduler.migration.migration_object import MIGRATION, OLD_POD_ENDED, Migration, Phase
+from rescheduler.migration.migration_object import MIGRATION, Migration
 from rescheduler.model.kinds import NODE, POD
 from rescheduler.model.objects import Node
 from rescheduler.model.pod_templates import PodTemplate
@@ -36,16 +36,10 @@ from rescheduler.planning.planner import make_plan
 from rescheduler.planning.strategies import requested_strategies
 from rescheduler.settings import NodeLabel, Policy, SecondsOrZero
 
-MAX_ATTEMPTS = 3
-NOT_MOVED = "was not moved: "
-DELETED = f"{NOT_MOVED}its Migration was deleted before it finished"
 PAUSED = "its Migration {} is paused. To move it, resume or delete that"
 GOES_NOWHERE = "its Migration {} goes to this very node. To move it, delete that"
+COMES_BACK = "a pod of its workload was evicted, and its replacement came back to this node"
 CORDON = {"spec": {"unschedulable": True}}
-
-Ending = Migration | ApiError | None
-"""What became of a Migration: how it ended, or how it is now if it is not followed. An error: the
-server refused to create it. None: it was deleted before it finished."""
 
 CreateAndFollow = Callable[[list[dict[str, Any]], Sequence[Migration]], Awaitable[Sequence[Ending]]]
 """Creates Migrations with these bodies, and follows them and those that are there already.
@@ -73,30 +67,6 @@ class RemainingPods:
     """Those with a Migration that was not followed."""
     node_is_gone: bool = False
     """Whether the node was deleted during the drain."""
-
-
-class MoveOutcomes:
-    """How the moves of a drain ended."""
-
-    def __init__(self) -> None:
-        self.failed: dict[str, str] = {}
-        """The pods that are not tried again, and why, as the rest of a sentence about the pod."""
-        self._attempts: Counter[str] = Counter()
-
-    def add(self, pods: Sequence[str], endings: Sequence[Ending]) -> None:
-        """Take note of what became of the Migrations of one round, by their pods."""
-        self._attempts.update(set(pods))
-        # A pod with several Migrations is moved by one of them, and the others are cancelled.
-        moved = {pod for pod, ending in zip(pods, endings, strict=True) if has_left(ending)}
-        for pod, ending in zip(pods, endings, strict=True):
-            if pod in moved:
-                continue
-            if ending is None:
-                self.failed[pod] = DELETED
-            elif isinstance(ending, ApiError):
-                self.failed[pod] = f"{NOT_MOVED}{ending.answer}"
-            elif ending.is_finished and not may_retry(ending, self._attempts[pod]):
-                self.failed[pod] = failure_of(ending)
 
 
 class NodeDrain:
@@ -140,7 +110,7 @@ class NodeDrain:
 
         A pod that has an unfinished Migration gets no second one: that one is followed.
         """
-        outcomes = MoveOutcomes()
+        outcomes = DrainOutcomes()
         overdue: dict[str, str] = {}
         moving: tuple[str, ...] = ()
         for number in count(1):
@@ -148,7 +118,8 @@ class NodeDrain:
             if is_gone(snapshot, self._node):
                 return RemainingPods({}, outcomes.failed, node_is_gone=True)
             migrations = await self._migrations()
-            plan = self._plan(snapshot, await self._context(migrations))
+            context = await self._context(migrations)
+            plan = self._plan(snapshot, context)
             existing = unfinished_on(snapshot, self._node, migrations)
             # A paused one may stay so for ever: it is not followed.
             followed = [found for found in existing if not found.spec.paused]
@@ -157,8 +128,12 @@ class NodeDrain:
             stopping = self._stopping(snapshot)
             # What was overdue before may be gone by now.
             overdue = {pod: why for pod, why in overdue.items() if pod in stopping}
-            left_out = {*outcomes.failed, *pods_of(existing)}
+            returning = pods_of_workloads(snapshot, self._node, outcomes.returning)
+            held |= {pod: COMES_BACK for pod in returning if pod not in pods_of(followed)}
+            left_out = {*outcomes.failed, *pods_of(existing), *returning}
             moves = [move for move in plan.moves if move.pod not in left_out]
+            if not moves and not followed:
+                moves = self._second_choices(snapshot, context, outcomes)
             if moves or followed:
                 salt = f"{self._id}-{number}"
                 bodies = [self._migration_body(move, snapshot, salt) for move in moves]
@@ -181,6 +156,16 @@ class NodeDrain:
         blocked |= {pod: why for pod, why in held.items() if pod not in explained}
         not_awaited = tuple(sorted(stopping - failed.keys()))
         return RemainingPods(blocked, failed, not_awaited, moving)
+
+    def _second_choices(
+        self, snapshot: Snapshot, context: PlanningContext, outcomes: DrainOutcomes
+    ) -> list[Move]:
+        """Moves to other nodes, of pods whose new pods did not start where they were sent to."""
+        if not outcomes.may_go_elsewhere:
+            return []
+        refused = {node for nodes in outcomes.may_go_elsewhere.values() for node in nodes}
+        plan = self._plan(with_closed_nodes(snapshot, refused), context)
+        return [move for move in plan.moves if move.pod in outcomes.may_go_elsewhere]
 
     def _goes_nowhere(self, migration: Migration) -> bool:
         """Whether a Migration has this node as its target; a controller cancels it."""
@@ -302,6 +287,17 @@ def unfinished_on(
     return found
 
 
+def pods_of_workloads(snapshot: Snapshot, node: str, owner_uids: Set[str]) -> set[str]:
+    """The pods on a node whose controllers have one of these uids."""
+    rows = np.flatnonzero(snapshot.pods.node == snapshot.nodes.index.get(node)).tolist()
+    owners = {row: snapshot.template_of(row).owner for row in rows} if owner_uids else {}
+    return {
+        snapshot.pods.keys[row]
+        for row, owner in owners.items()
+        if owner is not None and owner.uid in owner_uids
+    }
+
+
 def blocked_reasons(blocked: tuple[BlockedPod, ...], but: Set[str]) -> dict[str, str]:
     """Why pods are blocked, except those about which something else is said."""
     return {found.pod: found.detail for found in blocked if found.pod not in but}
@@ -332,6 +328,23 @@ def drain_policy(policy: Policy) -> Policy:
     )
 
 
+def with_closed_nodes(snapshot: Snapshot, names: Set[str]) -> Snapshot:
+    """The snapshot as if these nodes were cordoned."""
+    nodes = snapshot.nodes
+    closed = nodes.unschedulable | np.isin(nodes.names, list(names))
+    objects = tuple(
+        with_cordon(node) if node.metadata.name in names else node for node in nodes.objects
+    )
+    return replace(snapshot, nodes=replace(nodes, unschedulable=closed, objects=objects))
+
+
+def with_cordon(node: Node) -> Node:
+    """The node as if a person had cordoned it."""
+    return msgspec.structs.replace(
+        node, spec=msgspec.structs.replace(node.spec, unschedulable=True)
+    )
+
+
 def with_label(node: Node, label: NodeLabel) -> Node:
     """The node as if a person had labelled it."""
     labels = {**node.metadata.labels, label.key: label.value}
@@ -350,23 +363,3 @@ def unfinished(endings: Sequence[Ending]) -> list[Migration]:
 def pods_of(migrations: Sequence[Migration]) -> list[str]:
     """The keys of the pods that these Migrations move."""
     return [migration.pod_key for migration in migrations]
-
-
-def may_retry(migration: Migration, attempts: int) -> bool:
-    """Whether it was only cancelled, because of another change to the workload."""
-    return migration.status.phase == Phase.CANCELLED and attempts < MAX_ATTEMPTS
-
-
-def failure_of(migration: Migration) -> str:
-    """What became of a pod that was not moved, as the rest of a sentence about it."""
-    status = migration.status
-    was_evicted = status.evicted_at is not None or migration.condition(OLD_POD_ENDED) is not None
-    return f"was evicted, but {status.message}" if was_evicted else f"{NOT_MOVED}{status.message}"
-
-
-def has_left(ending: Ending) -> bool:
-    """Whether the pod was moved to another node."""
-    if not isinstance(ending, Migration):
-        return False
-    status = ending.status
-    return status.phase == Phase.COMPLETED and status.new_node != status.source_node

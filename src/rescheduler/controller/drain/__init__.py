@@ -1,0 +1,1 @@
+"""Drains one node: `node_drain` plans and moves, `drain_outcomes` keeps how the moves ended."""
