@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -27,7 +28,7 @@ from testcluster.waiting import wait_until
 OWN_NODES = {"for": "test-cluster"}
 # Pods of these tests stay on the nodes of these tests, also when those are gone: others use the
 # same cluster.
-HERE = {
+HERE: dict[str, Any] = {
     "tolerations": [{"key": "for", "value": "test-cluster", "effect": "NoSchedule"}],
     "nodeSelector": OWN_NODES,
 }
