@@ -77,7 +77,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"live_store"},
         {"listwatch", "client", "event_recorder", "server_features"},
         {"api_server", "api_errors", "object_decoding", "transport"},
-        {"auth", "backoff", "clock", "request", "watch_events"},
+        {"auth", "backoff", "clock", "request", "watch_events", "write_fence"},
     ],
     "migration": [
         {"leftover_cleanup"},
