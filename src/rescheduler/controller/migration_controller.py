@@ -130,16 +130,21 @@ class MigrationController:
         """How many migrations are in progress."""
         return len(self._limiter)
 
-    @property
-    def is_running(self) -> bool:
-        """Whether any worker is still running."""
-        return any(not worker.done() for worker in self._workers)
-
     async def run(self) -> None:
-        """Reconcile Migrations until cancelled, or until the workers have ended after `stop`."""
+        """Watch and reconcile Migrations, for those who do not run the watches themselves."""
         await check_service_rights(self._server, self._policy.migration)
-        self._handlers.subscribe()
         watches = [*self._watches.start(), asyncio.create_task(self._watches.memory.run())]
+        try:
+            await self.reconcile()
+        finally:
+            await cancel(watches)
+
+    async def reconcile(self) -> None:
+        """Reconcile Migrations until cancelled, or until the workers have ended after `stop`."""
+        with self._handlers.subscribed():
+            await self._run_workers()
+
+    async def _run_workers(self) -> None:
         sending = asyncio.create_task(self._events.run())
         try:
             await self._watches.synced()
@@ -156,7 +161,7 @@ class MigrationController:
             await self._events.flush()
         finally:
             self._queue.close()
-            await cancel([*self._workers, sending, *watches])
+            await cancel([*self._workers, sending])
 
     def stop(self) -> None:
         """Process nothing more, and end when the current writes are finished.

@@ -61,11 +61,11 @@ class EventRecorder:
         """Send them, one after the other, until cancelled."""
         while True:
             await self._send(await self._waiting.get())
+            self._waiting.task_done()
 
     async def flush(self) -> None:
-        """Send all that still wait."""
-        while not self._waiting.empty():
-            await self._send(self._waiting.get_nowait())
+        """Return when all are sent that wait now. `run` sends them."""
+        await self._waiting.join()
 
     async def _send(self, body: dict[str, Any]) -> None:
         namespace = body["metadata"]["namespace"]

@@ -105,7 +105,7 @@ async def run_controller(
                 program.watches,
                 loaded.policy,
                 serve_options,
-                on_overload=lambda node: program.planning_loop.trigger_round(),
+                on_overload=lambda node: program.trigger_round(),
             )
             program.add(extender)
         await run_until_signalled(program, loaded)
