@@ -76,6 +76,8 @@ MAX_CONFLICTS_IN_A_ROW = 4
 MAX_UNEXPECTED_ERRORS = 5
 # After a step's time, a write that has found no answer so often in a row ends the attempt.
 MIN_FAILURES_WHEN_OVERDUE = 5
+# When stopped, the next leader waits no longer than this for Events that are not sent yet.
+EVENT_SECONDS = 1.0
 # What the server refuses now, it will hardly accept a moment later.
 REFUSAL_BACKOFF = Backoff(first_seconds=1.0, limit_seconds=300.0)
 
@@ -158,7 +160,7 @@ class MigrationController:
             ]
             await self._stopping.wait()
             await asyncio.gather(*self._workers)
-            await self._events.flush()
+            await self._events.flush(EVENT_SECONDS)
         finally:
             self._queue.close()
             await cancel([*self._workers, sending])
@@ -256,6 +258,9 @@ class MigrationController:
             return
         conflicts = 0
         for _ in range(MAX_WRITES_IN_A_ROW):
+            if self._stopping.is_set():
+                # The next controller continues.
+                return
             migration = await self._observer.migration(key, fresh=key in self._must_reread)
             self._must_reread.discard(key)
             if migration is None:
