@@ -60,9 +60,9 @@ test-real: $(DEV) ## run the tests on real nodes, where this machine can run the
 	@$(BIN)/python -m testcluster build
 	@$(PYTEST_REAL)
 
-test-exhaustive: $(DEV) ## ten times as many random clusters: kube-scheduler's answers, plans at rest
+test-exhaustive: $(DEV) ## ten times as many random clusters, and as many ways to lose a leader
 	@$(BIN)/python -m testcluster build
-	@EXHAUSTIVE=1 $(BIN)/python -m pytest tests/planning/feasibility tests/planning/rest
+	@EXHAUSTIVE=1 $(BIN)/python -m pytest tests/planning/feasibility tests/planning/rest tests/leader_election
 
 check: $(DEV) ## format, lint, strict types, layers
 	@$(BIN)/ruff format --check .

@@ -162,7 +162,14 @@ AUDIT_POLICY: JsonObject = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata"}],
+    # Who holds a lease is in what was written.
+    "rules": [
+        {
+            "level": "Request",
+            "resources": [{"group": "coordination.k8s.io", "resources": ["leases"]}],
+        },
+        {"level": "Metadata"},
+    ],
 }
 
 

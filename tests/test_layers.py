@@ -77,7 +77,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"live_store"},
         {"listwatch", "client", "event_recorder", "server_features"},
         {"api_server", "api_errors", "object_decoding", "transport"},
-        {"auth", "backoff", "clock", "request", "watch_events"},
+        {"auth", "backoff", "clock", "request", "watch_events", "write_fence"},
     ],
     "migration": [
         {"leftover_cleanup"},
@@ -97,6 +97,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {
             "cordons",
             "in_flight_limiter",
+            "leader_election",
             "migration_events",
             "past_moves",
             "watch_index",
@@ -117,9 +118,9 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
     "cli": [
         {"application"},
         {"commands"},
-        {"migration_follower", "signals", "stopping_pods"},
+        {"election", "migration_follower", "signals", "stopping_pods"},
         {"views", "inputs", "connection", "policy_reload", "local_controller"},
-        {"options", "serve_options", "strategy_plugins", "log_format"},
+        {"election_options", "options", "serve_options", "strategy_plugins", "log_format"},
         {"control_characters"},
     ],
 }
@@ -140,6 +141,8 @@ PURE_FILES = (
     "migration/workload_objects.py",
     "migration/migration_labels.py",
     "controller/cordons.py",
+    "controller/leader_election/lease_object.py",
+    "controller/leader_election/lease_timing.py",
     "controller/in_flight_limiter.py",
     "controller/past_moves.py",
     "controller/watch_index.py",

@@ -6,6 +6,7 @@
     │   └── CredentialsError     ... how to reach the API server, and as whom
     └── ApiError                 a call to the API server did not give what was asked
         ├── Unavailable          nothing was done: try later
+        ├── NotLeading           nothing was sent: leave it to the replica that leads
         ├── OutcomeUnknown       a write may or may not have happened: read, then decide
         ├── Conflict             the object changed meanwhile: read it again
         │   └── AlreadyExists    ... or is there already
@@ -58,6 +59,10 @@ class Unavailable(ApiError):
     ) -> None:
         super().__init__(call, answer, status=status)
         self.retry_after_seconds = retry_after_seconds
+
+
+class NotLeading(ApiError):
+    """We do not hold the lease, or cannot know: the write was not sent."""
 
 
 class OutcomeUnknown(ApiError):

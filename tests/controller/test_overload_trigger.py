@@ -22,11 +22,11 @@ async def test_a_binding_that_overloads_a_node_triggers_a_round(sandbox: Sandbox
         trigger = OverloadTrigger(
             tables, lambda: policy, lambda: calls.append(overloaded_nodes([name], tables, policy))
         )
-        trigger.watch(store)
-        apply(sandbox.cluster, pod(f"{sandbox.namespace}/small", on=name, cpu="1"))
-        await sandbox.until(lambda: f"{sandbox.namespace}/small" in tables.pods, "it is seen")
-        apply(sandbox.cluster, pod(f"{sandbox.namespace}/big", on=name, cpu="2500m"))
-        await sandbox.until(lambda: any(name in nodes for nodes in calls), "a round is triggered")
+        with trigger.watching(store):
+            apply(sandbox.cluster, pod(f"{sandbox.namespace}/small", on=name, cpu="1"))
+            await sandbox.until(lambda: f"{sandbox.namespace}/small" in tables.pods, "it is seen")
+            apply(sandbox.cluster, pod(f"{sandbox.namespace}/big", on=name, cpu="2500m"))
+            await sandbox.until(lambda: any(name in found for found in calls), "it is triggered")
         await store.stop()
 
 

@@ -159,7 +159,7 @@ async def test_migrations_complete_and_health_is_answered_during_a_flood(
     process = start(
         *("run", "--policy", tmp_path / "policy.yaml", "--serve", f"127.0.0.1:{port}"),
         *("--certificates", tmp_path / "tls", *authority),
-        *("--webhook-url", f"https://127.0.0.1:{port}"),
+        *("--webhook-url", f"https://127.0.0.1:{port}", "--no-leader-election"),
     )
     wait_until(lambda: "Finished a round" in output(), what="it runs")
     wait_until_webhook_is_called(sandbox)

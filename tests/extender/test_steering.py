@@ -116,7 +116,7 @@ async def test_fifty_pods_with_disks_of_a_zone_land_where_they_were_planned(
     address = f"127.0.0.1:{port}"
     start(
         *("run", "--policy", policy, "--serve", address, "--webhook-url", f"https://{address}"),
-        *("--certificates-secret", f"{sandbox.namespace}/certificates"),
+        *("--certificates-secret", f"{sandbox.namespace}/certificates", "--no-leader-election"),
     )
     wait_until(lambda: "Finished a round" in output(), what="it runs")
     wait_until_webhook_is_called(sandbox)

@@ -106,7 +106,7 @@ def test_a_dry_run_reads_what_is_recorded_and_records_nothing() -> None:
         cluster.patch("Migration", "shop/m", {"status": ended}, status=True)
         program = Program(cluster.server, policy(), dry_run=True, clock=cluster.clock)
         blockers: set[str] = set()
-        program.planning_loop.subscribe(
+        program.subscribe(
             lambda planned: blockers.update(each.blocker for each in planned.plan.blocked)
         )
         running = asyncio.create_task(program.run())

@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from rescheduler.controller.planning_loop import PlanningLoop
 from rescheduler.controller.program import Program
 from rescheduler.controller.round_cache import Round
-from rescheduler.kube.live_store import cancel
+from rescheduler.kube.live_store import LiveStore, cancel
 from rescheduler.labels import MAINTENANCE
+from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.model.snapshot import Floats, Ints
+from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.planning.node_load import NodeLoad
 from rescheduler.planning.strategies.strategy import Rows, Strategy
 from rescheduler.settings import Policy
@@ -47,7 +50,7 @@ class RoundLog:
         self.rounds: list[Round] = []
         self.times: list[float] = []
         self._cluster = cluster
-        program.planning_loop.subscribe(self._record)
+        program.subscribe(self._record)
 
     def _record(self, finished: Round) -> None:
         self.rounds.append(finished)
@@ -142,22 +145,23 @@ def test_a_policy_that_comes_while_a_round_is_planned_counts_from_the_next_round
 
             def __init__(self, load: NodeLoad, policy: Policy) -> None:
                 super().__init__(load, policy)
-                program.planning_loop.policy = wanted
+                loop.policy = wanted
 
             def cost(self, rows: Rows, used: Floats, movable: Ints) -> Floats:
                 return np.zeros(len(used.T[rows]))
 
         idle = Policy(enabled_strategies=("ReplacesPolicy",))
         plugins = {"ReplacesPolicy": ReplacesPolicy}
-        program = Program(cluster.server, idle, strategies=plugins, clock=cluster.clock)
-        running = asyncio.create_task(program.watches.synced())
-        program.store.start()
-        watching = program.watches.start()
-        await program.store.synced()
-        await running
-        rounds = await program.planning_loop.run_round(), await program.planning_loop.run_round()
-        await cancel([*watching])
-        await program.store.stop()
+        server, tables = cluster.server, ClusterTables()
+        store = LiveStore(server, tables, clock=cluster.clock.seconds)
+        watches = MigrationWatches(server, store, tables)
+        loop = PlanningLoop(server, store, watches, idle, strategies=plugins, clock=cluster.clock)
+        store.start()
+        watching = watches.start()
+        await watches.synced()
+        rounds = await loop.run_round(), await loop.run_round()
+        await cancel(watching)
+        await store.stop()
         return rounds
 
     first, second = in_simulated_cluster(UNEVEN_CLUSTER, run_rounds)

@@ -1,6 +1,7 @@
 """Puts keys into the work queue when watches show changes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, Literal, NamedTuple
 
 from rescheduler.controller import watch_index
@@ -49,14 +50,27 @@ class ChangeHandlers:
         self._limiter = limiter
         self._queue = queue
 
-    def subscribe(self) -> None:
-        """Handle every change from now on, and budgets that the store already has."""
-        self._watches.subscribe(self._migration_changed, self._labelled_pod_changed)
+    @contextmanager
+    def subscribed(self) -> Iterator[None]:
+        """Handle every change while the block runs, and first what the watches already show."""
         store = self._watches.store
-        store.subscribe(BUDGET, self._budget_changed)
-        store.subscribe(POD, self._pod_changed)
-        for kind in WATCHED_BY_KEY:
-            store.subscribe(kind, self._handler_for(kind))
+        with ExitStack() as stack:
+            stack.callback(
+                self._watches.subscribe(self._migration_changed, self._labelled_pod_changed)
+            )
+            stack.callback(store.subscribe(BUDGET, self._budget_changed))
+            stack.callback(store.subscribe(POD, self._pod_changed))
+            for kind in WATCHED_BY_KEY:
+                stack.callback(store.subscribe(kind, self._handler_for(kind)))
+            self._handle_known_objects()
+            yield
+
+    def _handle_known_objects(self) -> None:
+        for migration in self._watches.all_migrations():
+            change = TableChange("Added", migration.key, migration.metadata.uid)
+            self._migration_changed(change, migration)
+        for key, pod in self._watches.labelled_pods().items():
+            self._labelled_pod_changed(TableChange("Added", key, pod.uid), pod)
         self._queue_budgets()
 
     def _migration_changed(self, change: TableChange, migration: Migration | None) -> None:

@@ -76,6 +76,8 @@ MAX_CONFLICTS_IN_A_ROW = 4
 MAX_UNEXPECTED_ERRORS = 5
 # After a step's time, a write that has found no answer so often in a row ends the attempt.
 MIN_FAILURES_WHEN_OVERDUE = 5
+# When stopped, the next leader waits no longer than this for Events that are not sent yet.
+EVENT_SECONDS = 1.0
 # What the server refuses now, it will hardly accept a moment later.
 REFUSAL_BACKOFF = Backoff(first_seconds=1.0, limit_seconds=300.0)
 
@@ -130,16 +132,21 @@ class MigrationController:
         """How many migrations are in progress."""
         return len(self._limiter)
 
-    @property
-    def is_running(self) -> bool:
-        """Whether any worker is still running."""
-        return any(not worker.done() for worker in self._workers)
-
     async def run(self) -> None:
-        """Reconcile Migrations until cancelled, or until the workers have ended after `stop`."""
+        """Watch and reconcile Migrations, for those who do not run the watches themselves."""
         await check_service_rights(self._server, self._policy.migration)
-        self._handlers.subscribe()
         watches = [*self._watches.start(), asyncio.create_task(self._watches.memory.run())]
+        try:
+            await self.reconcile()
+        finally:
+            await cancel(watches)
+
+    async def reconcile(self) -> None:
+        """Reconcile Migrations until cancelled, or until the workers have ended after `stop`."""
+        with self._handlers.subscribed():
+            await self._run_workers()
+
+    async def _run_workers(self) -> None:
         sending = asyncio.create_task(self._events.run())
         try:
             await self._watches.synced()
@@ -153,10 +160,10 @@ class MigrationController:
             ]
             await self._stopping.wait()
             await asyncio.gather(*self._workers)
-            await self._events.flush()
+            await self._events.flush(EVENT_SECONDS)
         finally:
             self._queue.close()
-            await cancel([*self._workers, sending, *watches])
+            await cancel([*self._workers, sending])
 
     def stop(self) -> None:
         """Process nothing more, and end when the current writes are finished.
@@ -251,6 +258,9 @@ class MigrationController:
             return
         conflicts = 0
         for _ in range(MAX_WRITES_IN_A_ROW):
+            if self._stopping.is_set():
+                # The next controller continues.
+                return
             migration = await self._observer.migration(key, fresh=key in self._must_reread)
             self._must_reread.discard(key)
             if migration is None:

@@ -5,7 +5,8 @@ A node that has been overloaded for longer triggers nothing: the regular rounds 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.model.kinds import POD
@@ -39,11 +40,18 @@ class OverloadTrigger:
         self._timer: asyncio.TimerHandle | None = None
         self._quiet_until = 0.0
 
-    def watch(self, store: LiveStore) -> None:
-        """Check every change from now on; nodes that are already overloaded trigger nothing."""
+    @contextmanager
+    def watching(self, store: LiveStore) -> Iterator[None]:
+        """Check every change while the block runs; nodes overloaded before trigger nothing."""
         nodes = self._tables.nodes.row_of
         self._overloaded = overloaded_nodes(nodes, self._tables, self._policy())
-        store.subscribe(POD, self._pod_changed)
+        unsubscribe = store.subscribe(POD, self._pod_changed)
+        try:
+            yield
+        finally:
+            unsubscribe()
+            if self._timer is not None:
+                self._timer.cancel()
 
     def _pod_changed(self, change: TableChange) -> None:
         node = self._tables.pods.node_of(change.key)

@@ -7,6 +7,7 @@ as a maintenance label or a pod that overloads its node. Every round is logged, 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 
 from rescheduler.controller.cordons import cordon_patch
 from rescheduler.controller.move_requests import MoveRequester, later_moves, select_moves
@@ -83,26 +84,35 @@ class PlanningLoop:
         self._subscribers: list[Callable[[Round], None]] = []
         self._round_cache = RoundCache(watches)
         self._triggered = asyncio.Event()
+        self._stopping = asyncio.Event()
         self._under_maintenance: set[str] = set()
         self._overload_trigger = OverloadTrigger(
             watches.tables, lambda: self.policy, self.trigger_round
         )
 
     async def run(self) -> None:
-        """Run round after round, until cancelled."""
-        self._store.subscribe(NODE, self._node_changed)
-        self._overload_trigger.watch(self._store)
-        while True:
-            try:
-                await self.run_round()
-            except ReschedulerError as error:
-                logger.warning("Failed a round", extra={"error": str(error)})
-            except Exception:
-                logger.exception("Failed a round")
-            await self._until_next_round()
+        """Run round after round, until stopped."""
+        with ExitStack() as stack:
+            stack.callback(self._store.subscribe(NODE, self._node_changed))
+            stack.enter_context(self._overload_trigger.watching(self._store))
+            while not self._stopping.is_set():
+                try:
+                    await self.run_round()
+                except ReschedulerError as error:
+                    logger.warning("Failed a round", extra={"error": str(error)})
+                except Exception:
+                    logger.exception("Failed a round")
+                await self._until_next_round()
+
+    def stop(self) -> None:
+        """End when the current writes are finished; a plan that is being made is dropped."""
+        self._stopping.set()
 
     async def run_round(self) -> Round | None:
-        """Take a snapshot, plan, and request the moves; None if the snapshot would be too old."""
+        """Take a snapshot, plan, and request the moves.
+
+        None if the snapshot would be too old, or if the loop is stopped meanwhile.
+        """
         age = self._store.age()
         if age is None or age > MAX_STORE_AGE_SECONDS:
             why = "the watches of the cluster are not up to date"
@@ -122,6 +132,8 @@ class PlanningLoop:
         context = self._planning_context(migrations)
         # In a thread: migrations in progress do not wait for a plan.
         plan = await asyncio.to_thread(self._plan, snapshot, policy, context)
+        if self._stopping.is_set():
+            return None
         self._overloaded_rounds = {
             node: self._overloaded_rounds.get(node, 0) + 1 for node in plan.overloaded
         }
@@ -170,7 +182,11 @@ class PlanningLoop:
     def _plan(self, snapshot: Snapshot, policy: Policy, context: PlanningContext) -> Plan:
         seconds = self._clock.seconds
         end = seconds() + SEARCHING * policy.planning_timeout_seconds
-        return make_plan(snapshot, policy, context, self._strategies, lambda: seconds() >= end)
+
+        def is_over() -> bool:
+            return self._stopping.is_set() or seconds() >= end
+
+        return make_plan(snapshot, policy, context, self._strategies, is_over)
 
     def _publish(self, finished: Round, why: str = "") -> Round:
         """Log a round and pass it to the subscribers."""
@@ -231,7 +247,16 @@ class PlanningLoop:
             logger.info(message, extra={"node": name, "why": f"its label {label.key}"})
 
     async def _until_next_round(self) -> None:
-        """Wait until the interval is over or a round is triggered."""
+        """Wait until the interval is over or a round is triggered, or the loop is stopped."""
+        triggered = asyncio.create_task(self._until_triggered())
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({triggered, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            triggered.cancel()
+            stopping.cancel()
+
+    async def _until_triggered(self) -> None:
         try:
             async with asyncio.timeout(self.policy.rescheduling_interval_seconds):
                 await self._triggered.wait()

@@ -8,7 +8,9 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import partial
 from http import HTTPStatus
 from random import Random
 from types import TracebackType
@@ -28,6 +30,7 @@ from rescheduler.kube.object_decoding import decoded_event, decoded_objects, pro
 from rescheduler.kube.request import Request
 from rescheduler.kube.transport import Timeouts, Transport
 from rescheduler.kube.watch_events import WatchEvent, whole_lines
+from rescheduler.kube.write_fence import WriteFence, WritePermit
 from rescheduler.model.kinds import POD, Kind
 from rescheduler.model.objects import Page
 from rescheduler.model.unreadable_objects import UnreadableObject
@@ -73,6 +76,13 @@ class Client:
         self._transport = Transport(credentials, self.settings.timeouts)
         self._limit = RateLimit(self.settings.requests_per_second, self.settings.burst)
         self._chance = chance or Random()
+        self._fence: WriteFence | None = None
+
+    def fenced(self, fence: WriteFence) -> Self:
+        """The same client over the same connections, whose writes need permits of the fence."""
+        fenced = copy(self)
+        fenced._fence = fence
+        return fenced
 
     async def __aenter__(self) -> Self:
         return self
@@ -248,22 +258,35 @@ class Client:
         """The answer to a request, if it is one of success; every failure becomes our own."""
         await self._limit.wait()
         identity = await self._authentication.identity()
+        permit = self._permit_for(request)
+        if permit is not None:
+            request = limited(request, permit.server_seconds)
         try:
             async with AsyncExitStack() as stack:
-                send = self._transport.send
-                response = await stack.enter_async_context(send(request, identity, timeout))
+                send = partial(self._transport.send, timeout=timeout, permit=permit)
+                response = await stack.enter_async_context(send(request, identity))
+                if permit is not None:
+                    permit.answered()
                 self.server_clock.observe(response.headers.get("Date"))
                 if response.status == HTTPStatus.UNAUTHORIZED:
                     renewed = await self._authentication.after_rejection(identity)
                     if is_another(renewed, identity):
-                        response = await stack.enter_async_context(send(request, renewed, timeout))
+                        response = await stack.enter_async_context(send(request, renewed))
                 if response.status >= HTTPStatus.MULTIPLE_CHOICES:
                     retry_after = response.headers.get("Retry-After")
                     body = await response.read()
                     raise api_errors.from_answer(request, response.status, body, retry_after)
                 yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if permit is not None and permit.refusal is not None:
+                # aiohttp reports it as a lost connection.
+                raise permit.refusal from None
             raise api_errors.from_exception(request, self._transport.server, error) from error
+
+    def _permit_for(self, request: Request) -> WritePermit | None:
+        if self._fence is None or request.is_read:
+            return None
+        return self._fence.permit(str(request))
 
 
 def selection_of(kind: Kind[Any]) -> dict[str, str]:
@@ -279,6 +302,11 @@ def decoded(
         yield from decoded_objects(raw, kind)
     except msgspec.DecodeError as error:
         raise api_errors.from_body(request, error) from error
+
+
+def limited(request: Request, server_seconds: float) -> Request:
+    """The request, which the server gives up after so many seconds."""
+    return replace(request, query={**request.query, "timeout": f"{server_seconds:.3f}s"})
 
 
 def is_another(renewed: ClientIdentity, rejected: ClientIdentity) -> bool:

@@ -6,6 +6,7 @@ They are sent in the background and at most once: a lost Event must not hold up 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from random import Random
 from typing import Any
@@ -61,11 +62,20 @@ class EventRecorder:
         """Send them, one after the other, until cancelled."""
         while True:
             await self._send(await self._waiting.get())
+            self._waiting.task_done()
 
-    async def flush(self) -> None:
-        """Send all that still wait."""
+    async def flush(self, seconds: float) -> None:
+        """Return when all are sent that wait; after so many seconds, when one more is sent.
+
+        `run` sends them. Those that are left are dropped.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._waiting.join()
         while not self._waiting.empty():
-            await self._send(self._waiting.get_nowait())
+            self._waiting.get_nowait()
+            self._waiting.task_done()
+        await self._waiting.join()
 
     async def _send(self, body: dict[str, Any]) -> None:
         namespace = body["metadata"]["namespace"]

@@ -98,9 +98,13 @@ class ListWatch(Generic[T]):
         """
         return None if self._fresh_at is None else now - self._fresh_at
 
-    def subscribe(self, callback: Callable[[TableChange], None]) -> None:
-        """Call back with every change from now on, after the table has taken it in."""
+    def subscribe(self, callback: Callable[[TableChange], None]) -> Callable[[], None]:
+        """Call back with every change from now on, after the table has taken it in.
+
+        Whoever needs it no longer calls what is returned.
+        """
         self._subscribers.append(callback)
+        return lambda: self._subscribers.remove(callback)
 
     async def wait_synced(self) -> None:
         """Return after the first complete list, or raise what only a person can mend."""

@@ -100,9 +100,11 @@ class LiveStore:
         known = [age for age in ages if age is not None]
         return max(known, default=None) if len(known) == len(ages) else None
 
-    def subscribe(self, kind: Kind[Any], callback: Callable[[TableChange], None]) -> None:
-        """Call back with every change of a kind from now on."""
-        next(watch for watch in self._watches if watch.kind is kind).subscribe(callback)
+    def subscribe(
+        self, kind: Kind[Any], callback: Callable[[TableChange], None]
+    ) -> Callable[[], None]:
+        """Call back with every change of a kind, until what is returned is called."""
+        return next(watch for watch in self._watches if watch.kind is kind).subscribe(callback)
 
     def _status_of(self, watch: ListWatch[Any]) -> KindStatus:
         error = watch.last_error

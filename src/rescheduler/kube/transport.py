@@ -6,15 +6,19 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 from aiohttp.client_middlewares import ClientHandlerType
+from aiohttp.payload import BytesPayload
 
 from rescheduler.kube.auth.authentication import ClientIdentity
 from rescheduler.kube.auth.certificates import ClientCertificate, load_certificate, ssl_context
 from rescheduler.kube.auth.credentials import Credentials
 from rescheduler.kube.request import Request
+from rescheduler.kube.write_fence import WritePermit
 
 # A server that went away without a word is noticed after about a minute on any connection.
 KEEPALIVE_IDLE_SECONDS = 30
@@ -43,6 +47,9 @@ class Timeouts:
     # anything changed since the watch was opened; so after longer silence the watch is opened
     # again, which also notices a server that went away without a word.
     watch_seconds: float = 75.0
+    # How long sent bytes may be on their way. After that the system drops them and the connection,
+    # so that they arrive by then or never. None leaves it to the system, which tries for minutes.
+    delivery_seconds: float | None = None
 
     @property
     def call(self) -> aiohttp.ClientTimeout:
@@ -92,9 +99,16 @@ class Transport:
 
     @asynccontextmanager
     async def send(
-        self, request: Request, identity: ClientIdentity, timeout: aiohttp.ClientTimeout
+        self,
+        request: Request,
+        identity: ClientIdentity,
+        timeout: aiohttp.ClientTimeout,
+        permit: WritePermit | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request; the answer's head is there, its body can be read until the end."""
+        """Send a request; the answer's head is there, its body can be read until the end.
+
+        With a `permit`, only if it still says so when there is a connection.
+        """
         headers = {"Content-Type": request.content_type} if request.body is not None else {}
         if identity.authorization:
             headers["Authorization"] = identity.authorization
@@ -104,7 +118,7 @@ class Transport:
                 request.method,
                 self.server + request.path,
                 params=request.query,
-                data=request.body,
+                data=request.body if permit is None else PermittedBody(request, permit),
                 headers=headers,
                 timeout=timeout,
                 allow_redirects=False,
@@ -156,7 +170,7 @@ class Transport:
         connector = aiohttp.TCPConnector(
             ssl=context,
             keepalive_timeout=IDLE_CONNECTION_SECONDS,
-            socket_factory=socket_with_keepalive,
+            socket_factory=partial(new_socket, delivery_seconds=self.timeouts.delivery_seconds),
         )
         headers = [
             ("User-Agent", user_agent()),
@@ -188,7 +202,28 @@ async def never_send_twice(
         raise ConnectionLost(str(error)) from error
 
 
-def socket_with_keepalive(address: aiohttp.AddrInfoType) -> socket.socket:
+class PermittedBody(BytesPayload):
+    """The body of a write that needs a permit.
+
+    aiohttp writes it when it has a connection, and the head of the request together with it. A
+    request whose body is missing is not carried out.
+    """
+
+    def __init__(self, request: Request, permit: WritePermit) -> None:
+        assert request.body is not None, "every write has a body"
+        super().__init__(request.body, content_type=request.content_type)
+        self._permit = permit
+
+    async def write_with_length(
+        self, writer: AbstractStreamWriter, content_length: int | None
+    ) -> None:
+        self._permit.send()
+        await super().write_with_length(writer, content_length)
+
+
+def new_socket(
+    address: aiohttp.AddrInfoType, delivery_seconds: float | None = None
+) -> socket.socket:
     """A socket that notices when its peer is gone, even if nothing is being sent."""
     family, kind, protocol, _, _ = address
     sock = socket.socket(family, kind, protocol)
@@ -198,6 +233,9 @@ def socket_with_keepalive(address: aiohttp.AddrInfoType) -> socket.socket:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_SECONDS)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_PROBE_SECONDS)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
+        if delivery_seconds is not None:
+            milliseconds = max(1, int(delivery_seconds * 1000))
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
     return sock
 
 

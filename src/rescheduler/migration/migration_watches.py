@@ -77,16 +77,27 @@ class MigrationWatches:
 
     def subscribe(
         self, migration_changed: MigrationChanged, labelled_pod_changed: LabelledPodChanged
-    ) -> None:
+    ) -> Callable[[], None]:
         """Call back with every change, and the object as the watch shows it.
 
-        None means that it was deleted, or that a pod has lost its label.
+        None means that it was deleted, or that a pod has lost its label. Whoever needs it no longer
+        calls what is returned.
         """
         migrations, pods = self._migration_table, self._pod_table
-        self._migration_watch.subscribe(
-            lambda change: migration_changed(change, migrations.get(change.key))
+        subscriptions = (
+            self._migration_watch.subscribe(
+                lambda change: migration_changed(change, migrations.get(change.key))
+            ),
+            self._pod_watch.subscribe(
+                lambda change: labelled_pod_changed(change, pods.get(change.key))
+            ),
         )
-        self._pod_watch.subscribe(lambda change: labelled_pod_changed(change, pods.get(change.key)))
+
+        def unsubscribe() -> None:
+            for end in subscriptions:
+                end()
+
+        return unsubscribe
 
     def follow(
         self,

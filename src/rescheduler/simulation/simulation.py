@@ -175,7 +175,7 @@ class _SimulationRun:
             clock=self._clock,
             chance=Random(f"{self._scenario.seed}/rescheduler"),
         )
-        program.planning_loop.subscribe(self._record_round)
+        program.subscribe(self._record_round)
         running = asyncio.create_task(program.run())
         timeline = asyncio.create_task(self._apply_timeline())
         try:

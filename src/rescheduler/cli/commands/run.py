@@ -1,9 +1,19 @@
 """`rescheduler run`: the controller, until it is stopped."""
 
+import logging
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rescheduler.cli.election_options import (
+    ElectionArguments,
+    LeaderElectionIdentity,
+    LeaderElectionLease,
+    LeaderElectionLeaseDuration,
+    LeaderElectionRenewDeadline,
+    LeaderElectionRetryPeriod,
+    NoLeaderElection,
+)
 from rescheduler.cli.inputs import LoadedPolicy, load_policy
 from rescheduler.cli.options import ClusterAccess, Context, Kubeconfig, PolicyFile
 from rescheduler.cli.serve_options import (
@@ -19,7 +29,10 @@ from rescheduler.cli.serve_options import (
 from rescheduler.errors import SettingsError
 
 if TYPE_CHECKING:
+    from rescheduler.controller.leader_election.elector import LeaseOptions
     from rescheduler.extender.extender_server import ServeOptions
+
+logger = logging.getLogger(__name__)
 
 
 def run(
@@ -42,13 +55,20 @@ def run(
     bind_client: BindClients = None,
     webhook_service: WebhookService = None,
     webhook_url: WebhookUrl = None,
+    no_leader_election: NoLeaderElection = False,
+    leader_election_lease: LeaderElectionLease = None,
+    leader_election_identity: LeaderElectionIdentity = None,
+    leader_election_lease_duration: LeaderElectionLeaseDuration = None,
+    leader_election_renew_deadline: LeaderElectionRenewDeadline = None,
+    leader_election_retry_period: LeaderElectionRetryPeriod = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """Run the controller: plan and move pods until stopped.
 
-    SIGTERM stops it; the next start continues the migrations. SIGHUP, or a change of the policy
-    file, reloads the policy; an invalid policy is rejected and the old one stays in use.
+    Of several that run, only the holder of a Lease plans and moves; the others take over when it
+    stops. SIGTERM stops it; the next one continues the migrations. SIGHUP, or a change of the
+    policy file, reloads the policy; an invalid policy is rejected and the old one stays in use.
     """
     import asyncio
 
@@ -69,11 +89,28 @@ def run(
         raise SettingsError("certificate and webhook options need --serve HOST:PORT")
     if serve is not None and dry_run:
         raise SettingsError("--serve cannot be combined with --dry-run, which changes nothing")
+    election = ElectionArguments(
+        is_off=no_leader_election,
+        lease=leader_election_lease,
+        identity=leader_election_identity,
+        lease_duration=leader_election_lease_duration,
+        renew_deadline=leader_election_renew_deadline,
+        retry_period=leader_election_retry_period,
+    )
     options = arguments.options() if serve is not None else None
+    lease_options = election.options(dry_run=dry_run)
     loaded = load_policy(policy)
     log_to_stderr()
     access = ClusterAccess(kubeconfig, context)
-    asyncio.run(run_controller(loaded, dry_run=dry_run, serve_options=options, access=access))
+    asyncio.run(
+        run_controller(
+            loaded,
+            dry_run=dry_run,
+            serve_options=options,
+            lease_options=lease_options,
+            access=access,
+        )
+    )
 
 
 async def run_controller(
@@ -81,19 +118,34 @@ async def run_controller(
     *,
     dry_run: bool,
     serve_options: "ServeOptions | None",
+    lease_options: "LeaseOptions | None",
     access: ClusterAccess,
 ) -> None:
     """Run until a signal stops it."""
+    from contextlib import AsyncExitStack
+
     from rescheduler.cli.connection import connect
+    from rescheduler.cli.election import connect_with_election
     from rescheduler.cli.signals import run_until_signalled
     from rescheduler.controller.program import Program
 
-    async with connect(access) as server:
+    async with AsyncExitStack() as stack:
+        elector = None
+        if lease_options is not None:
+            connecting = connect_with_election(access, lease_options)
+            server, elector = await stack.enter_async_context(connecting)
+        else:
+            server = await stack.enter_async_context(connect(access))
+        if elector is None and not dry_run:
+            consequence = "with a second controller, twice as many pods may be moved at once"
+            logger.warning("Running without leader election", extra={"consequence": consequence})
         program = Program(
-            server,
+            # Every write of what only the leader runs passes the fence. The extender's do not.
+            server if elector is None else server.fenced(elector.fence),
             loaded.policy,
             strategies=loaded.strategies,
             dry_run=dry_run,
+            leadership=elector,
             clock=server.server_clock,
         )
         if serve_options is not None:
@@ -105,7 +157,7 @@ async def run_controller(
                 program.watches,
                 loaded.policy,
                 serve_options,
-                on_overload=lambda node: program.planning_loop.trigger_round(),
+                on_overload=lambda node: program.trigger_round(),
             )
             program.add(extender)
         await run_until_signalled(program, loaded)

@@ -1,0 +1,82 @@
+# mypy: disable-error-code="misc"
+# (mypy does not see that structs inherit being frozen)
+"""The Lease object, and what a leader writes into it.
+
+The times in it are for people. No replica decides by what another one has written there.
+"""
+
+import math
+from datetime import datetime
+from typing import Any
+
+from rescheduler.model.kinds import Kind
+from rescheduler.model.objects import Identity, Part
+from rescheduler.model.objects.parts import Int32
+
+API_VERSION = "coordination.k8s.io/v1"
+
+
+class LeaseSpec(Part):
+    """Who holds a lease. Times are texts: they are only compared with what they were before."""
+
+    holder_identity: str = ""
+    lease_duration_seconds: Int32 = 0
+    acquire_time: str = ""
+    renew_time: str = ""
+    lease_transitions: Int32 = 0
+
+
+class Lease(Part):
+    """A Lease of the API group coordination.k8s.io."""
+
+    metadata: Identity
+    spec: LeaseSpec = LeaseSpec()
+
+
+LEASE = Kind("Lease", API_VERSION, "leases", True, Lease)
+
+
+def new_lease(key: str, identity: str, lease_seconds: float, now: datetime) -> dict[str, Any]:
+    """A Lease that we hold."""
+    namespace, _, name = key.partition("/")
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Lease",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": held_by(identity, lease_seconds, now) | {"acquireTime": micro_time(now)},
+    }
+
+
+def claim(lease: Lease, identity: str, lease_seconds: float, now: datetime) -> dict[str, Any]:
+    """The patch by which we take over this version of a Lease, or hold it again."""
+    spec = held_by(identity, lease_seconds, now)
+    if lease.spec.holder_identity != identity:
+        transitions = lease.spec.lease_transitions + 1
+        spec |= {"acquireTime": micro_time(now), "leaseTransitions": transitions}
+    return of_version(lease, spec)
+
+
+def release(lease: Lease, now: datetime) -> dict[str, Any]:
+    """The patch by which we give up this version of a Lease, so that nobody has to wait."""
+    return of_version(lease, {"holderIdentity": None, "renewTime": micro_time(now)})
+
+
+def held_by(identity: str, lease_seconds: float, now: datetime) -> dict[str, Any]:
+    """The part of the spec that every renewal writes."""
+    return {
+        "holderIdentity": identity,
+        # Whole seconds; longer rather than shorter.
+        "leaseDurationSeconds": math.ceil(lease_seconds),
+        "renewTime": micro_time(now),
+    }
+
+
+def of_version(lease: Lease, spec: dict[str, Any]) -> dict[str, Any]:
+    """A merge patch that the server rejects if anybody has changed the Lease since."""
+    metadata = {"resourceVersion": lease.metadata.resource_version, "uid": lease.metadata.uid}
+    return {"metadata": metadata, "spec": spec}
+
+
+def micro_time(now: datetime) -> str:
+    """A time as the Lease has it."""
+    return now.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,133 @@
+"""What replicas of `rescheduler run` wait for, and what they say is missing."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testcluster.applying import apply
+from tests.leader_election.replicas import NAMESPACE, Replicas, lease_path, replicas_on
+from tests.migration.support import Sandbox
+
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+
+
+@pytest.fixture
+def replicas(sandbox: Sandbox, tmp_path: Path) -> Iterator[Replicas]:
+    with replicas_on(sandbox.cluster, tmp_path, sandbox.namespace) as found:
+        yield found
+
+
+def test_a_lease_expires_whatever_time_its_holder_has_written(replicas: Replicas) -> None:
+    """The holder is gone, and its clock was a century ahead."""
+    body = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": replicas.lease.partition("/")[2]},
+        "spec": {
+            "holderIdentity": "gone_1",
+            "leaseDurationSeconds": 1,
+            "renewTime": "2126-01-01T00:00:00.000000Z",
+        },
+    }
+    replicas.cluster.client.create(LEASES, body)
+    replica = replicas.start()
+    replica.wait_for("Became the leader")
+    assert "Waiting for the lease" in replica.log
+    assert "holder=gone_1" in replica.log
+    assert replicas.cluster.client.get(lease_path(replicas.lease))["spec"]["leaseTransitions"] == 1
+
+
+def test_a_leader_whose_lease_is_deleted_stops_and_competes_again(replicas: Replicas) -> None:
+    replica = replicas.start()
+    replica.wait_for("Finished a round")
+    replicas.cluster.client.delete(lease_path(replicas.lease))
+    replica.wait_for("Lost the lease")
+    assert 'why="the Lease was deleted"' in replica.log
+    replica.wait_for("Became the leader", times=2)
+    replica.wait_for("Finished a round", times=2)
+
+
+def test_a_leader_that_is_told_to_stop_releases_the_lease(replicas: Replicas) -> None:
+    replica = replicas.start("--leader-election-lease-duration=60s")
+    replica.wait_for("Finished a round")
+    assert replicas.holder() == replica.name
+    replica.signal(signal.SIGTERM)
+    assert replica.process.wait(60) == 0
+    assert replicas.holder() == ""
+    # The next one need not wait for a minute.
+    replicas.start().wait_for("Became the leader")
+
+
+def test_missing_rights_to_the_lease_are_named_and_needed_only_for_it(
+    replicas: Replicas, sandbox: Sandbox
+) -> None:
+    account, token = limited_account(replicas, sandbox)
+    refused = replicas.start(account=account, token=token)
+    assert refused.process.wait(120) == 2
+    message = refused.log.splitlines()[-1]
+    assert f"Lease {replicas.lease}: a right is missing" in message
+    assert (
+        f"Grant get, create and patch of leases in coordination.k8s.io in namespace {NAMESPACE}"
+        in (message)
+    )
+    assert "Traceback" not in refused.log
+    alone = replicas.start_alone(account, token)
+    alone.wait_for("Running without leader election")
+    alone.wait_for("Finished a round")
+    assert not replicas.cluster.client.exists(lease_path(replicas.lease))
+
+
+def limited_account(replicas: Replicas, sandbox: Sandbox) -> tuple[str, str]:
+    """An account in another namespace than those with all rights, which may do all but leases."""
+    name = f"limited-{sandbox.namespace}"
+    groups = ["", "apps", "batch", "policy", "rescheduler.dev", "discovery.k8s.io"]
+    groups += ["storage.k8s.io", "scheduling.k8s.io", "resource.k8s.io"]
+    group = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": name}}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": sandbox.namespace}
+    apply(
+        replicas.cluster,
+        {
+            **group,
+            "kind": "ClusterRole",
+            "rules": [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}],
+        },
+        {**group, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [subject]},
+    )
+    return replicas.new_account(name, sandbox.namespace)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--leader-election-lease", "x"), "--leader-election-lease"),
+        (("--leader-election-lease-duration", "15"), "expected a duration such as '30s'"),
+        (
+            ("--leader-election-lease-duration", "10s"),
+            "--leader-election-renew-deadline 10s: expected to be shorter than the lease duration",
+        ),
+        (
+            ("--leader-election-retry-period", "6s"),
+            "--leader-election-retry-period 6s: expected at most half of the renew deadline (10s)",
+        ),
+        (
+            ("--no-leader-election", "--leader-election-retry-period", "1s"),
+            "--no-leader-election cannot be combined with other options of a lease",
+        ),
+        (
+            ("--dry-run", "--leader-election-identity", "me"),
+            "--dry-run cannot be combined with other options of a lease",
+        ),
+    ],
+)
+def test_options_of_the_lease_are_checked(
+    capfd: pytest.CaptureFixture[str], arguments: tuple[str, ...], expected: str
+) -> None:
+    from rescheduler.cli import run
+
+    assert run("rescheduler", ["run", *arguments]) == 2
+    error = capfd.readouterr().err
+    assert expected in error
+    assert error.count("\n") == 1
