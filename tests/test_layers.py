@@ -106,7 +106,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
     "extender": [
         {"serve_program"},
         {"extender_server"},
-        {"http_server"},
+        {"http_server", "health_server"},
         {"handlers", "webhook", "client_authorization"},
         {"scheduling_response"},
         {"scheduling_request"},

@@ -100,6 +100,15 @@ class LiveStore:
         known = [age for age in ages if age is not None]
         return max(known, default=None) if len(known) == len(ages) else None
 
+    def why_not_current(self) -> str:
+        """Why nothing may be decided on this view of the cluster; empty if it may."""
+        age = self.age()
+        if age is None:
+            return "the cluster is not loaded yet"
+        if age > MAX_STORE_AGE_SECONDS:
+            return f"the view of the cluster is {age:.0f}s old"
+        return ""
+
     def subscribe(self, kind: Kind[Any], callback: Callable[[TableChange], None]) -> None:
         """Call back with every change of a kind from now on."""
         next(watch for watch in self._watches if watch.kind is kind).subscribe(callback)

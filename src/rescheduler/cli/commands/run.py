@@ -15,6 +15,7 @@ from rescheduler.cli.serve_options import (
     ServeArguments,
     WebhookService,
     WebhookUrl,
+    host_and_port,
 )
 from rescheduler.errors import SettingsError
 
@@ -42,6 +43,13 @@ def run(
     bind_client: BindClients = None,
     webhook_service: WebhookService = None,
     webhook_url: WebhookUrl = None,
+    health: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Answer probes (/healthz and /readyz) over plain HTTP on this address.",
+        ),
+    ] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -70,10 +78,18 @@ def run(
     if serve is not None and dry_run:
         raise SettingsError("--serve cannot be combined with --dry-run, which changes nothing")
     options = arguments.options() if serve is not None else None
+    health_address = host_and_port("--health", health) if health is not None else None
     loaded = load_policy(policy)
     log_to_stderr()
     access = ClusterAccess(kubeconfig, context)
-    asyncio.run(run_controller(loaded, dry_run=dry_run, serve_options=options, access=access))
+    running = run_controller(
+        loaded,
+        dry_run=dry_run,
+        serve_options=options,
+        health_address=health_address,
+        access=access,
+    )
+    asyncio.run(running)
 
 
 async def run_controller(
@@ -81,6 +97,7 @@ async def run_controller(
     *,
     dry_run: bool,
     serve_options: "ServeOptions | None",
+    health_address: tuple[str, int] | None,
     access: ClusterAccess,
 ) -> None:
     """Run until a signal stops it."""
@@ -108,4 +125,9 @@ async def run_controller(
                 on_overload=lambda node: program.planning_loop.trigger_round(),
             )
             program.add(extender)
+        if health_address is not None:
+            from rescheduler.extender.health_server import HealthServer
+
+            why_not_ready = program.store.why_not_current
+            program.add(HealthServer(*health_address, loaded.policy, why_not_ready))
         await run_until_signalled(program, loaded)
