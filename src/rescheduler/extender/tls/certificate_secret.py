@@ -105,7 +105,8 @@ class CertificateSecret(CertificateSource):
         """What both Secrets should hold."""
         names, now = self._names, self._clock()
         trusted = b""
-        if secret is not None:
+        # Those that are installed with us are empty at first.
+        if secret is not None and secret.data:
             trusted, serving, client = certificates_in(secret)
             if authority is not None and authority.certificate == first_certificate(trusted):
                 return renewed(Bundle(trusted, authority.key, serving, client), names, now)
@@ -183,7 +184,7 @@ def certificates_in(secret: TlsSecret) -> tuple[bytes, KeyPair, KeyPair]:
 
 def authority_in(secret: TlsSecret | None) -> KeyPair | None:
     """The authority in the Secret that only we read."""
-    if secret is None:
+    if secret is None or not secret.data:
         return None
     certificate, key = (value_of(secret, field) for field in AUTHORITY_FIELDS)
     return KeyPair(first_certificate(certificate), key)
