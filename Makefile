@@ -19,7 +19,7 @@ PYTEST_REAL := $(PYTEST_PARALLEL) --numprocesses 2 --durations=20 -m real_nodes
 
 .DEFAULT_GOAL := help
 
-.PHONY: help install demo test test-fast test-real test-exhaustive check format bench cluster lock clean
+.PHONY: help install demo test test-fast test-real test-exhaustive check format manifests bench cluster lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ check: $(DEV) ## format, lint, strict types, layers
 format: $(DEV) ## format the code
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+manifests: $(DEV) ## write deploy/ and the Helm chart from the code
+	@$(BIN)/rescheduler manifests --kustomize deploy --chart charts/rescheduler
 
 bench: $(DEV) ## measure speed and memory, as a table and as JSON; ONLY=traffic for one of them
 	@$(BIN)/python -m testcluster build

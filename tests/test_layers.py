@@ -27,10 +27,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "migration": {"kube", "planning", "settings", "model"},
     "controller": {"migration", "kube", "planning", "settings", "model"},
     "extender": {"migration", "kube", "planning", "settings", "model"},
+    "install": {"extender", "migration", "kube", "planning", "settings", "model"},
     "simulation": {"controller", "migration", "kube", "planning", "files", "settings", "model"},
     "plugins": {"planning", "files", "settings", "model"},
     "cli": {
         "plugins",
+        "install",
         "simulation",
         "extender",
         "controller",
@@ -112,6 +114,15 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"scheduling_request"},
         {"assumed_pods", "filter", "prioritize", "waiting_migrations", "replacement_marker"},
         {"live_node_loads", "protocol", "tls", "http"},
+    ],
+    "install": [
+        {"chart", "kustomize"},
+        {"manifests"},
+        {"scheduler_objects"},
+        {"controller_objects", "roles"},
+        {"pods"},
+        {"metadata", "options", "rights"},
+        {"tree"},
     ],
     "simulation": [{"simulation"}, {"results"}, {"scenario"}, {"cluster"}, {"simulated_time"}],
     "cli": [
