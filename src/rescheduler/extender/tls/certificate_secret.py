@@ -134,7 +134,8 @@ class CertificateSecret(CertificateSource):
             version = {"resourceVersion": secret.metadata.resource_version}
             patch = {"metadata": version, "data": data | removed}
             await self._server.patch(object_path(SECRET, key), patch)
-            logger.info("Renewed certificates", extra={"secret": key})
+            message = "Renewed certificates" if secret.data else "Issued certificates"
+            logger.info(message, extra={"secret": key})
 
 
 FIELDS = ("ca.crt", "tls.crt", "tls.key", "client.crt", "client.key")
