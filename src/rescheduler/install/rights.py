@@ -186,7 +186,7 @@ ELECTING = RoleDefinition(
         Right(
             "coordination.k8s.io",
             ("leases",),
-            ("get", "update"),
+            ("get", "patch"),
             "only its holder plans and moves",
             names=(LEASE_NAME,),
         ),
