@@ -19,7 +19,7 @@ PYTEST_REAL := $(PYTEST_PARALLEL) --numprocesses 2 --durations=20 -m real_nodes
 
 .DEFAULT_GOAL := help
 
-.PHONY: help install demo test test-fast test-real test-exhaustive check format manifests bench cluster lock clean
+.PHONY: help install demo test test-fast test-real test-chart test-exhaustive check format manifests bench cluster lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,11 @@ test-fast: $(DEV) ## run the tests that need no cluster, except the slow ones
 test-real: $(DEV) ## run the tests on real nodes, where this machine can run them (as root, on Linux)
 	@$(BIN)/python -m testcluster build
 	@$(PYTEST_REAL)
+
+test-chart: $(DEV) ## build Helm (some minutes, once) and test the chart with it
+	@$(BIN)/python -m testcluster build
+	@$(BIN)/python -m testcluster build --helm
+	@$(BIN)/python -m pytest tests/install/test_chart.py
 
 test-exhaustive: $(DEV) ## ten times as many random clusters: kube-scheduler's answers, plans at rest
 	@$(BIN)/python -m testcluster build
