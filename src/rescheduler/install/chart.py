@@ -109,7 +109,7 @@ def values_text() -> str:
 def values_schema() -> dict[str, Any]:
     """The schema by which Helm checks values: an option that does not exist is an error."""
     tree = nested({option.path: option for option in OPTIONS})
-    return {"$schema": "https://json-schema.org/draft-07/schema#", **schema_of(tree)}
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **schema_of(tree)}
 
 
 def schema_of(node: Any) -> dict[str, Any]:
@@ -117,9 +117,4 @@ def schema_of(node: Any) -> dict[str, Any]:
     if isinstance(node, InstallOption):
         return {**node.schema, "description": node.description}
     properties = {name: schema_of(inner) for name, inner in node.items()}
-    # Helm sets `global` in every chart.
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": properties,
-    }
+    return {"type": "object", "additionalProperties": False, "properties": properties}

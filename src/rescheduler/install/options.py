@@ -41,6 +41,12 @@ class InstallOption:
     description: str
 
     @property
+    def expression(self) -> str:
+        """The option in a template. Helm would write a million as 1e+06."""
+        cast = " | int64" if self.schema["type"] == "integer" else ""
+        return f".Values.{self.path}{cast}"
+
+    @property
     def is_structured(self) -> bool:
         """Whether its values are mappings or lists."""
         return self.schema["type"] in ("object", "array")
@@ -194,7 +200,7 @@ _EXTENDER = "and .Values.extender.enabled (not .Values.dryRun)"
 
 EXPRESSIONS = Expressions(
     values={
-        **{option.path: f".Values.{option.path}" for option in OPTIONS},
+        **{option.path: option.expression for option in OPTIONS},
         "image": 'printf "%s:%s" .Values.image.repository '
         "(.Values.image.tag | default .Chart.AppVersion) | quote",
         "scheduler.image": ".Values.scheduler.image | quote",
