@@ -1,8 +1,12 @@
 """A cluster on which a controller has to use every feature, and so every right."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from rescheduler.labels import MAINTENANCE, MIGRATION_ID, MIGRATION_NAME, MIGRATION_STATUS
@@ -74,7 +78,8 @@ class Features:
         self.client.create(self.path("replicationcontrollers"), replication_controller())
         for app, count in WORKLOADS.items():
             self.wait_ready(app, count)
-        apply(self.cluster, node("new-a"), node("new-b"))
+        # A single target: nothing steers the replacements of evicted pods.
+        apply(self.cluster, node("new"))
 
     def create_leftovers(self) -> None:
         """What an earlier controller left behind: a temporary budget, and a very old record."""
@@ -87,7 +92,7 @@ class Features:
             "namespace": NAMESPACE,
             "pod": "long-gone",
             "sourceNode": "old",
-            "targetNode": "new-a",
+            "targetNode": "new",
             "outcome": "Landed",
             "finishedAt": long_ago.isoformat(timespec="seconds"),
         }
@@ -114,6 +119,7 @@ class Features:
         self.wait(
             lambda: not self.client.exists(f"{MOVE_RECORDS}/long-gone"), "the old record is dropped"
         )
+        self.drain_by_command()
         self.wait(lambda: not self.migrations(), "finished Migrations are deleted")
 
     def drain(self) -> None:
@@ -121,6 +127,19 @@ class Features:
         self.client.patch("/api/v1/nodes/old", {"metadata": {"labels": {MAINTENANCE: "true"}}})
         self.wait(lambda: not self.pods_on("old"), "the node is empty")
         assert self.client.get("/api/v1/nodes/old")["spec"]["unschedulable"] is True
+        for app, count in WORKLOADS.items():
+            self.wait_ready(app, count)
+
+    def drain_by_command(self) -> None:
+        """Drain another node with `rescheduler drain`, which leaves the moves to the controller."""
+        apply(self.cluster, node("newest"))
+        program = Path(sys.executable).with_name("rescheduler")
+        kubeconfig = f"--kubeconfig={self.cluster.kubeconfig}"
+        command = [str(program), "drain", "new", "--wait", "--policy", "-", kubeconfig]
+        policy = json.dumps(POLICY)
+        done = subprocess.run(command, input=policy, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert not self.pods_on("new")
         for app, count in WORKLOADS.items():
             self.wait_ready(app, count)
 
@@ -153,7 +172,7 @@ class Features:
         # The finalizer keeps the garbage collector from removing it.
         metadata = {"ownerReferences": [owner], "finalizers": ["rescheduler.test/keep"]}
         self.client.patch(path, {"metadata": metadata})
-        self.finish(self.migrate(self.pods("orphans")[0], "new-a", mode="Handoff"))
+        self.finish(self.migrate(self.pods("orphans")[0], "new", mode="Handoff"))
         self.client.patch(path, {"metadata": {"finalizers": None}})
         self.wait(lambda: not self.client.exists(path), "the ReplicaSet is gone")
         self.wait(lambda: not self.pods("orphans"), "its pod is gone")
@@ -216,8 +235,9 @@ class Features:
     def delete(self) -> None:
         """Delete the namespace and the nodes."""
         self.client.delete(f"/api/v1/namespaces/{NAMESPACE}")
-        for name in ("old", "new-a", "new-b"):
-            self.client.delete(f"/api/v1/nodes/{name}")
+        for name in ("old", "new", "newest", "mute"):
+            if self.client.exists(f"/api/v1/nodes/{name}"):
+                self.client.delete(f"/api/v1/nodes/{name}")
         self.wait(
             lambda: not self.client.exists(f"/api/v1/namespaces/{NAMESPACE}"),
             "the namespace is gone",
