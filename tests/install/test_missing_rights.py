@@ -86,6 +86,8 @@ def test_plans_go_on_without_kinds_that_may_not_be_listed(
     log = controller.log
     for kind, consequence in MISSING_KINDS.items():
         assert f'kind={kind.name} consequence="{consequence}"' in log
+        # It is not asked again and again.
+        assert log.count(f"Lost the connection of a watch kind={kind.name} ") == 1
     assert "pod=volumes/plain-" in log
     assert "pod=volumes/with-volume-" not in log
     client.delete(f"/api/v1/namespaces/{NAMESPACE}")
