@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from rescheduler.install.manifests import manifests
+from rescheduler.install.options import DEFAULTS
 from testcluster import TestCluster
 from testcluster.build import built_program, helm_program
 from testcluster.waiting import wait_until
@@ -72,6 +73,13 @@ class Helm:
         return [each for each in yaml.safe_load_all(output) if each is not None]
 
 
+def merged(default: Any, value: Any) -> Any:
+    """What Helm makes of a value and its default."""
+    if not isinstance(default, dict):
+        return value
+    return default | {key: merged(default.get(key), inner) for key, inner in value.items()}
+
+
 @pytest.fixture(scope="session")
 def helm_binary() -> Path:
     binary = built_program(helm_program())
@@ -90,10 +98,14 @@ def test_the_chart_has_nothing_to_complain_about(helm: Helm) -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [*COMBINATIONS, OTHER_VALUES], ids=lambda values: "-".join(map(str, values.values()))
+    "values",
+    [*COMBINATIONS, OTHER_VALUES],
+    ids=[*("-".join(map(str, values.values())) for values in COMBINATIONS), "other values"],
 )
 def test_the_chart_gives_what_the_code_declares(helm: Helm, values: dict[str, Any]) -> None:
-    expected = [each for each in manifests(values, NAMESPACE) if each["kind"] != "Namespace"]
+    # Helm merges mappings with their defaults.
+    whole = {path: merged(DEFAULTS[path], value) for path, value in values.items()}
+    expected = [each for each in manifests(whole, NAMESPACE) if each["kind"] != "Namespace"]
     assert by_identity(helm.template(values)) == by_identity(expected)
 
 

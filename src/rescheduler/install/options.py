@@ -116,8 +116,8 @@ OPTIONS = (
         "policy",
         DEFAULT_POLICY,
         MAPPING,
-        "What is improved and how far it may go; docs/policy.md describes every field. A change is "
-        "picked up while the controller runs.",
+        "What is improved and how far it may go; docs/policy.md describes every field. Fields that "
+        "you leave out keep these values. A change is picked up while the controller runs.",
     ),
     InstallOption(
         "resources",
