@@ -81,11 +81,12 @@ def merged(default: Any, value: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def helm_binary() -> Path:
-    binary = built_program(helm_program())
-    if binary is None:
+def helm_binary(binary: Path) -> Path:
+    """Helm. It asks for the cluster's binary, because without a Go toolchain there is neither."""
+    built = built_program(helm_program())
+    if built is None:
         pytest.skip("Helm is not built; `make test-chart` builds it")
-    return binary
+    return built
 
 
 @pytest.fixture
