@@ -65,9 +65,9 @@ test-chart: $(DEV) ## build Helm (some minutes, once) and test the chart with it
 	@$(BIN)/python -m testcluster build --helm
 	@$(BIN)/python -m pytest tests/install/test_chart.py
 
-test-exhaustive: $(DEV) ## ten times as many random clusters: kube-scheduler's answers, plans at rest
+test-exhaustive: $(DEV) ## ten times as many random clusters (kube-scheduler's answers, plans at rest); rights of every install
 	@$(BIN)/python -m testcluster build
-	@EXHAUSTIVE=1 $(BIN)/python -m pytest tests/planning/feasibility tests/planning/rest
+	@EXHAUSTIVE=1 $(BIN)/python -m pytest tests/planning/feasibility tests/planning/rest tests/install/test_rights.py
 
 check: $(DEV) ## format, lint, strict types, layers
 	@$(BIN)/ruff format --check .

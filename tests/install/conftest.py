@@ -9,11 +9,14 @@ from testcluster import TestCluster
 from tests.conftest import SayAtTheEnd, stop
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def audited(
     request: pytest.FixtureRequest, binary: Path, say_at_the_end: SayAtTheEnd
 ) -> Iterator[TestCluster]:
-    """A cluster without CustomResourceDefinitions, and with an audit log."""
+    """A cluster without CustomResourceDefinitions, and with an audit log.
+
+    Leave it as it was.
+    """
     cluster = TestCluster(audit=True)
     cluster.start()
     before = request.session.testsfailed

@@ -53,9 +53,14 @@ class Features:
     # ------------------------------------------------------------ the cluster
 
     @contextmanager
-    def workloads(self) -> Iterator[None]:
-        """The workloads, all of them on the node `old`, while the block runs."""
-        self.create_workloads()
+    def workloads(self, *, are_moved: bool) -> Iterator[None]:
+        """Workloads on the node `old`, while the block runs; one is enough to plan for."""
+        if are_moved:
+            self.create_workloads()
+        else:
+            apply(self.cluster, node("old"), deployment(f"{NAMESPACE}/web", 1))
+            self.wait_ready("web", 1)
+            apply(self.cluster, node("new"))
         try:
             yield
         finally:

@@ -65,6 +65,8 @@ class LocalPod:
         directory.mkdir(parents=True)
         self._log = directory / "log"
         self._process: subprocess.Popen[bytes] | None = None
+        # Others may have been the same service account before.
+        self._audit_start = cluster.layout.audit_log.stat().st_size
 
     # ------------------------------------------------------------ as the manifest says
 
@@ -176,6 +178,13 @@ class LocalPod:
         """What it has logged."""
         return self._log.read_text()
 
+    def requests(self) -> list[dict[str, Any]]:
+        """What the audit log has about its requests."""
+        with self._cluster.layout.audit_log.open("rb") as file:
+            file.seek(self._audit_start)
+            events = [json.loads(line) for line in file]
+        return [event for event in events if event["user"]["username"] == self.user]
+
     def stop(self) -> None:
         """Stop it as a kubelet does; it must end by itself."""
         assert self._process is not None
@@ -188,10 +197,3 @@ class LocalPod:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-
-
-def audit_events(cluster: TestCluster, user: str) -> list[dict[str, Any]]:
-    """What the audit log has about the requests of a user."""
-    lines = cluster.layout.audit_log.read_text().splitlines()
-    events = map(json.loads, lines)
-    return [event for event in events if event["user"]["username"] == user]

@@ -5,6 +5,7 @@ shipped, and does everything that it can do. The audit log says what it asked fo
 """
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,10 +20,12 @@ from testcluster import TestCluster
 from testcluster.waiting import wait_until
 from tests.install.features import POLICY, Features
 from tests.install.installs import INSTALLS, leftovers
-from tests.install.local_pod import LocalPod, Rendered, audit_events
+from tests.install.local_pod import LocalPod, Rendered
 from tests.install.local_scheduler import local_scheduler
 
 OWN_NAMESPACE = "rescheduler-system"
+IS_EXHAUSTIVE = os.environ.get("EXHAUSTIVE") == "1"
+"""The full install has the same roles as the controller alone, and some more."""
 DECISION = "authorization.k8s.io/decision"
 
 
@@ -44,6 +47,7 @@ def granted(rendered: Rendered) -> set[Permission]:
         for binding in bindings
         if [subject["name"] for subject in binding["subjects"]] == [account]
     }
+    # Nothing elects a leader yet.
     roles = [
         role
         for role in rendered.of_kind("ClusterRole", "Role")
@@ -78,14 +82,15 @@ def installed(cluster: TestCluster, rendered: Rendered) -> Iterator[None]:
     try:
         yield
     finally:
-        cluster.kubectl("delete", "--wait", "--timeout=60s", "-f", "-", input=text)
+        cluster.kubectl("delete", "--wait", "--timeout=300s", "-f", "-", input=text)
 
 
-@pytest.mark.parametrize("install", INSTALLS)
+@pytest.mark.parametrize("install", INSTALLS if IS_EXHAUSTIVE else ["full", "read-only"])
 def test_rights_are_those_that_are_used(audited: TestCluster, install: str, tmp_path: Path) -> None:
     rendered = Rendered(manifests({**INSTALLS[install], "policy": POLICY}, OWN_NAMESPACE))
     features = Features(audited)
-    with features.workloads(), installed(audited, rendered):
+    are_moved = install != "read-only"
+    with features.workloads(are_moved=are_moved), installed(audited, rendered):
         controller = LocalPod(audited, rendered, "rescheduler", tmp_path / "pod")
         try:
             use(controller, features, install)
@@ -94,7 +99,7 @@ def test_rights_are_those_that_are_used(audited: TestCluster, install: str, tmp_
             controller.stop()
         finally:
             controller.kill()
-    events = audit_events(audited, controller.user)
+    events = controller.requests()
     refused = [event for event in events if event["annotations"][DECISION] != "allow"]
     assert refused == []
     rights = [right for event in events if (found := used(event)) for right in found]
@@ -127,11 +132,11 @@ def use_scheduler(
         features.schedule("rescheduler-scheduler")
     bound = [
         event["objectRef"]["name"]
-        for event in audit_events(cluster, controller.user)
+        for event in controller.requests()
         if event.get("objectRef", {}).get("subresource") == "binding"
     ]
     assert bound == ["scheduled"]
-    events = audit_events(cluster, scheduler.user)
+    events = scheduler.requests()
     assert [event for event in events if event["annotations"][DECISION] != "allow"] == []
     leases = [event for event in events if event.get("objectRef", {}).get("resource") == "leases"]
     assert {event["verb"] for event in leases} == {"get", "update"}
