@@ -19,7 +19,7 @@ PYTEST_REAL := $(PYTEST_PARALLEL) --numprocesses 2 --durations=20 -m real_nodes
 
 .DEFAULT_GOAL := help
 
-.PHONY: help install demo test test-fast test-real test-exhaustive check format bench cluster lock clean
+.PHONY: help install demo test test-fast test-real test-chart test-exhaustive check format manifests bench cluster lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,9 +60,15 @@ test-real: $(DEV) ## run the tests on real nodes, where this machine can run the
 	@$(BIN)/python -m testcluster build
 	@$(PYTEST_REAL)
 
-test-exhaustive: $(DEV) ## ten times as many random clusters, and as many ways to lose a leader
+test-chart: $(DEV) ## build Helm (some minutes, once) and test the chart with it
 	@$(BIN)/python -m testcluster build
-	@EXHAUSTIVE=1 $(BIN)/python -m pytest tests/planning/feasibility tests/planning/rest tests/leader_election
+	@$(BIN)/python -m testcluster build --helm
+	@$(BIN)/python -m pytest tests/install/test_chart.py
+
+test-exhaustive: $(DEV) ## many more random clusters, rights of every install, ways to lose a leader
+	@$(BIN)/python -m testcluster build
+	@EXHAUSTIVE=1 $(BIN)/python -m pytest tests/planning/feasibility tests/planning/rest \
+		tests/install/test_rights.py tests/leader_election
 
 check: $(DEV) ## format, lint, strict types, layers
 	@$(BIN)/ruff format --check .
@@ -73,6 +79,9 @@ check: $(DEV) ## format, lint, strict types, layers
 format: $(DEV) ## format the code
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+manifests: $(DEV) ## write deploy/ and the Helm chart from the code
+	@$(BIN)/rescheduler manifests --kustomize deploy --chart charts/rescheduler
 
 bench: $(DEV) ## measure speed and memory, as a table and as JSON; ONLY=traffic for one of them
 	@$(BIN)/python -m testcluster build

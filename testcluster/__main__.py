@@ -9,7 +9,13 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from testcluster.build import ensure_binary, ensure_program, node_program, traffic_program
+from testcluster.build import (
+    ensure_binary,
+    ensure_program,
+    helm_program,
+    node_program,
+    traffic_program,
+)
 from testcluster.cache import report
 from testcluster.cluster import ClusterError, TestCluster
 from testcluster.example import fill_with_example
@@ -23,7 +29,8 @@ def main() -> int:
     """Run the command that the arguments name."""
     parser = argparse.ArgumentParser(prog="python -m testcluster", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("build", help="build the binaries if needed, and print their paths")
+    build = commands.add_parser("build", help="build the binaries if needed, print their paths")
+    build.add_argument("--helm", action="store_true", help="build only Helm")
     run = commands.add_parser("run", help="start a cluster with unevenly loaded example nodes")
     run.add_argument("--empty", action="store_true", help="start it without the example")
     run.add_argument(
@@ -38,7 +45,9 @@ def main() -> int:
     kubectl.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     try:
-        if options.command == "build":
+        if options.command == "build" and options.helm:
+            print(ensure_program(helm_program()), flush=True)
+        elif options.command == "build":
             build_all()
         elif options.command == "kubectl":
             return subprocess.call([ensure_binary(), "kubectl", *options.arguments])

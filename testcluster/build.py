@@ -50,6 +50,11 @@ def traffic_program() -> Program:
     return Program("traffic", "the web server", SOURCES / "traffic", ("-tags", "netgo,osusergo"))
 
 
+def helm_program() -> Program:
+    """Helm, for the tests of the chart."""
+    return Program("helm", "Helm", SOURCES / "helm")
+
+
 def ensure_binary() -> Path:
     """The control plane's binary; built now if it is not in the cache yet."""
     return ensure_program(Program(BINARY_NAME, "the test cluster", SOURCES))
@@ -61,14 +66,24 @@ def ensure_program(program: Program) -> Path:
     If two processes need it at the same time, the second waits for the first to build it.
     """
     toolchain = find_toolchain()
-    key = build_key(toolchain, program.sources, program.flags)
-    binary = cache_directory() / key / program.name
+    binary = cached_binary(toolchain, program)
     if not binary.exists():
         with locked(cache_directory() / "build.lock"):
             # The process that held the lock before may have built it.
             if not binary.exists():
                 build(toolchain, program, binary)
     return binary
+
+
+def built_program(program: Program) -> Path | None:
+    """The program's binary if it has been built; for programs that few tests need."""
+    binary = cached_binary(find_toolchain(), program)
+    return binary if binary.exists() else None
+
+
+def cached_binary(toolchain: Toolchain, program: Program) -> Path:
+    """Where the program's binary is, once it is built."""
+    return cache_directory() / build_key(toolchain, program.sources, program.flags) / program.name
 
 
 def build_key(

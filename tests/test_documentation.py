@@ -1,5 +1,6 @@
 """What is written about policies is what there is."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,16 +10,27 @@ import msgspec
 import pytest
 
 from rescheduler.files.policy_file import read_policy
+from rescheduler.install.options import OPTIONS
+from rescheduler.install.rights import ROLES, SCHEDULER_ELECTING
 from rescheduler.planning.strategies import STRATEGIES
 from rescheduler.settings import Arguments, Options, Seconds, SecondsOrZero, StrategyName
 from rescheduler.simulation.results.measurement.blockers import MEANINGS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-READMES = [ROOT / "README.md", ROOT / "README.zh.md"]
+READMES = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
 PAGES = [*READMES, *sorted(DOCS.glob("*.md"))]
 ALL_PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
-PLACES_OF_FILES = ("src", "tests", "testcluster", "benchmarks", "examples", "deploy", "docs")
+PLACES_OF_FILES = (
+    "src",
+    "tests",
+    "testcluster",
+    "benchmarks",
+    "examples",
+    "deploy",
+    "charts",
+    "docs",
+)
 
 
 def options_of(block: type[Options], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -65,6 +77,30 @@ def test_every_strategy_has_a_section_with_a_policy_that_enables_it(name: Strate
     assert name in read_policy("example", example.encode()).enabled_strategies
 
 
+def test_the_reference_has_every_right_with_its_reason() -> None:
+    text = (DOCS / "security.md").read_text()
+    rows = re.findall(r"^\| `([\w./-]+)`: ([a-z, ]+?)(?: \(only .*\))? \| (.*) \|$", text, re.M)
+    rights = [right for role in (*ROLES, SCHEDULER_ELECTING) for right in role.rights]
+    assert sorted(rows) == sorted(
+        (f"{right.group}/{name}" if right.group else name, ", ".join(right.verbs), right.reason)
+        for right in rights
+        for name in right.resources
+    )
+
+
+def test_the_reference_has_every_value_of_the_chart() -> None:
+    text = (DOCS / "deployment.md").read_text()
+    rows = re.findall(r"^\| `([\w.]+)` \| (.*?) \| (.*) \|$", text, re.M)
+    assert rows == [
+        (option.path, value_in_words(option.default), option.description) for option in OPTIONS
+    ]
+
+
+def value_in_words(default: Any) -> str:
+    is_long = isinstance(default, dict) and default
+    return "see `values.yaml`" if is_long else f"`{json.dumps(default)}`"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_policies_that_are_shown_can_be_used(page: Path) -> None:
     for example in re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), re.M | re.S):
@@ -83,14 +119,15 @@ def test_both_languages_name_the_same_commands_options_and_pages() -> None:
     english, chinese = (readme.read_text() for readme in READMES)
     for pattern in (r"`([^`\n]+)`", r"\]\(([^)]+\.(?:md|py|yaml))\)", r"(--[a-z-]+)"):
         found = [set(re.findall(pattern, text)) for text in (english, chinese)]
-        own_link = {"README.md", "README.zh.md"}
+        own_link = {"README.md", "README.zh-CN.md"}
         assert found[0] - own_link == found[1] - own_link
     assert english.count("\n## ") == chinese.count("\n## ")
 
 
 def files_of_the_project() -> set[str]:
     paths = (path for place in PLACES_OF_FILES for path in (ROOT / place).rglob("*"))
-    return {str(path.relative_to(ROOT)) for path in paths if "__pycache__" not in path.parts}
+    found = {str(path.relative_to(ROOT)) for path in paths if "__pycache__" not in path.parts}
+    return {*PLACES_OF_FILES, *found}
 
 
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.name)

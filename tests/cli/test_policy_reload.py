@@ -40,6 +40,25 @@ def test_a_changed_file_is_applied_once(reloading: Reloading) -> None:
     assert (policy.cpu_threshold, policy.excluded_namespaces) == (70, ("payments",))
 
 
+def test_a_config_map_that_a_kubelet_updates_is_applied(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A kubelet writes a new directory and swaps a link to it; the files are links into it."""
+    for version, content in (("1", "cpuThreshold: 60\n"), ("2", WHOLE)):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "policy.yaml").write_text(content)
+    (tmp_path / "..data").symlink_to("1")
+    (tmp_path / "policy.yaml").symlink_to("..data/policy.yaml")
+    applied: list[Policy] = []
+    reloader = PolicyReloader(load_policy(str(tmp_path / "policy.yaml")), applied.append)
+    reloader.poll()
+    (tmp_path / "..data_tmp").symlink_to("2")
+    (tmp_path / "..data_tmp").rename(tmp_path / "..data")
+    reloader.poll()
+    reloader.poll()
+    assert [policy.cpu_threshold for policy in applied] == [70]
+
+
 def test_a_file_that_is_still_being_written_is_not_applied_in_part(reloading: Reloading) -> None:
     for content in (HALF, WHOLE, WHOLE):
         reloading.file.write_text(content)

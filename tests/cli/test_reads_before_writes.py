@@ -36,7 +36,7 @@ def lists(plural: str, *, labelled: bool = False) -> Matches:
 
 UNREADABLE_LISTS = [
     pytest.param(lists("csinodes"), answer_with(200, UNREADABLE), id="undecodable"),
-    pytest.param(lists("persistentvolumes"), answer_with(403, FORBIDDEN), id="forbidden"),
+    pytest.param(lists("deployments"), answer_with(403, FORBIDDEN), id="forbidden"),
     pytest.param(lists("migrations"), answer_with(403, FORBIDDEN), id="migrations"),
 ]
 UNREADABLE_HERE = pytest.param(

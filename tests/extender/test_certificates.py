@@ -152,6 +152,19 @@ async def test_the_secret_is_renewed_in_time_by_whoever_notices(sandbox: Sandbox
     assert third == second
 
 
+async def test_secrets_that_were_installed_empty_are_filled(sandbox: Sandbox) -> None:
+    """So the right to create Secrets is not needed."""
+    names = ("certificates", "certificates-ca")
+    for name in names:
+        empty = body(f"{sandbox.namespace}/{name}", {})
+        sandbox.outside.create(f"/api/v1/namespaces/{sandbox.namespace}/secrets", empty)
+    async with client_for(sandbox.cluster) as client:
+        first = await secret_source(sandbox, client, NOW).load()
+        assert await secret_source(sandbox, client, NOW).load() == first
+    assert "client.key" in secret_data(sandbox, names[0])
+    assert "ca.key" in secret_data(sandbox, names[1])
+
+
 async def test_a_secret_that_holds_something_else_is_refused(sandbox: Sandbox) -> None:
     strange = Bundle(b"not", b"a", KeyPair(b"certificate", b"at"), KeyPair(b"all", b"!"))
     key = f"{sandbox.namespace}/certificates"

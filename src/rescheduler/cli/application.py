@@ -7,6 +7,7 @@ import typer
 from rescheduler.cli.commands.crds import crds
 from rescheduler.cli.commands.drain import drain
 from rescheduler.cli.commands.explain import explain
+from rescheduler.cli.commands.manifests import manifests
 from rescheduler.cli.commands.move import move
 from rescheduler.cli.commands.plan import plan
 from rescheduler.cli.commands.run import run
@@ -31,6 +32,7 @@ application.command()(run)
 application.command()(serve)
 application.command()(move)
 application.command()(drain)
+application.command()(manifests)
 application.command()(crds)
 application.command()(simulate)
 

@@ -1,5 +1,6 @@
 """Connect to the cluster that the options name."""
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -23,4 +24,6 @@ async def read_snapshot(access: ClusterAccess) -> Snapshot:
     async with connect(access) as client:
         store = LiveStore(client, ClusterTables())
         await store.list_once()
+        for consequence in store.missing:
+            print(f"Note: {consequence}", file=sys.stderr)
         return store.snapshot()

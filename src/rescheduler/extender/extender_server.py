@@ -25,7 +25,7 @@ from rescheduler.extender.webhook.registration import WebhookAddress, register
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.clock import WALL_CLOCK
 from rescheduler.kube.event_recorder import EventRecorder
-from rescheduler.kube.live_store import MAX_STORE_AGE_SECONDS, LiveStore, cancel
+from rescheduler.kube.live_store import LiveStore, cancel
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.settings import Policy
 
@@ -141,9 +141,6 @@ class ExtenderServer:
             logger.error("Failed to register the webhook", extra={"error": str(error)})
 
     def _why_not_ready(self) -> str:
-        age = self._store.age()
-        if age is None or not self._watching.has_synced:
+        if not self._watching.has_synced:
             return "the cluster is not loaded yet"
-        if age > MAX_STORE_AGE_SECONDS:
-            return f"the view of the cluster is {age:.0f}s old"
-        return ""
+        return self._store.why_not_current()

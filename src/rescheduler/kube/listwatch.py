@@ -32,7 +32,7 @@ from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.watch_events import Bookmark, Deleted, Failed, Unreadable, WatchEvent
 from rescheduler.model.objects import ObjectMeta
 from rescheduler.model.tables.table import Table, TableChange, version_number
-from rescheduler.model.unreadable_objects import CONSEQUENCES, UnreadableObject
+from rescheduler.model.unreadable_objects import CONSEQUENCES, MISSING_KINDS, UnreadableObject
 
 T = TypeVar("T")
 
@@ -40,6 +40,9 @@ logger = logging.getLogger(__name__)
 
 NO_VERSION = 0
 FAILURES_TO_WARN = 3
+
+# How often to ask again for a kind that may not be listed, and is not needed.
+FORBIDDEN_SECONDS = 300.0
 
 # Errors that time alone does not mend: they are raised to whoever waits for the first list.
 NEEDS_A_PERSON = (Forbidden, NotFound, CredentialsError)
@@ -262,5 +265,9 @@ class ListWatch(Generic[T]):
         logger.log(level, message, extra=extra)
 
     def _seconds_to_wait(self) -> float:
+        is_forbidden = isinstance(self.last_error, Forbidden) and not self.synced
+        if is_forbidden and self.kind in MISSING_KINDS:
+            # Everything goes on without it; somebody may grant the right.
+            return FORBIDDEN_SECONDS
         wished = getattr(self.last_error, "retry_after_seconds", None) or 0.0
         return max(wished, self._settings.backoff.seconds(self._failures, self._chance))

@@ -1,19 +1,24 @@
 """The cluster, kept up to date: a list-watch for every kind."""
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from rescheduler.errors import Unavailable
+from rescheduler.errors import Forbidden, Unavailable
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.listwatch import ListWatch, WatchSettings
 from rescheduler.model.kinds import Kind
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.model.tables.table import TableChange
+from rescheduler.model.unreadable_objects import MISSING_KINDS
+
+logger = logging.getLogger(__name__)
 
 # Nothing is decided on a view of the cluster that is older.
 MAX_STORE_AGE_SECONDS = 180.0
@@ -51,6 +56,7 @@ class LiveStore:
             ListWatch(server, table, settings, clock, chance) for table in tables.tables()
         ]
         self._tasks: list[asyncio.Task[None]] = []
+        self._missing: list[Kind[Any]] = []
 
     def start(self) -> None:
         """Begin to list and watch every kind."""
@@ -73,7 +79,7 @@ class LiveStore:
         """
         try:
             async with asyncio.timeout(timeout_seconds):
-                await all_of([watch.wait_synced() for watch in self._watches])
+                await all_of([self._synced(watch) for watch in self._watches])
         except TimeoutError as error:
             raise self._still_waiting() from error
 
@@ -84,21 +90,61 @@ class LiveStore:
         same time would only take more memory.
         """
         for watch in self._watches:
-            await watch.list()
+            with self._optional(watch):
+                await watch.list()
 
     def snapshot(self) -> Snapshot:
         """The cluster as it is known now."""
         return self._tables.snapshot()
+
+    @property
+    def missing(self) -> list[str]:
+        """The kinds that we may not list and can do without, with what follows from it."""
+        return [
+            f"the right to list {kind.plural} is missing, so {MISSING_KINDS[kind]}"
+            for kind in self._missing
+        ]
+
+    async def _synced(self, watch: ListWatch[Any]) -> None:
+        with self._optional(watch):
+            await watch.wait_synced()
+        if watch.kind in self._missing:
+            extra = {"kind": watch.kind.name, "consequence": MISSING_KINDS[watch.kind]}
+            logger.warning("Went on without a kind that may not be listed", extra=extra)
+
+    @contextmanager
+    def _optional(self, watch: ListWatch[Any]) -> Iterator[None]:
+        """Go on without a kind that we may not list, if we can do without it."""
+        try:
+            yield
+        except Forbidden:
+            if watch.kind not in MISSING_KINDS:
+                raise
+            if watch.kind not in self._missing:
+                self._missing.append(watch.kind)
 
     def status(self) -> list[KindStatus]:
         """How up to date the table of each kind is."""
         return [self._status_of(watch) for watch in self._watches]
 
     def age(self) -> float | None:
-        """The age of what is oldest among the kinds there are; None until all are listed."""
-        ages = [status.age_seconds for status in self.status()]
+        """The age of what is oldest among the kinds there are; None until all are listed.
+
+        Those that we may not list do not count.
+        """
+        missing = {kind.name for kind in self._missing}
+        ages = [status.age_seconds for status in self.status() if status.kind not in missing]
         known = [age for age in ages if age is not None]
         return max(known, default=None) if len(known) == len(ages) else None
+
+    def why_not_current(self) -> str:
+        """Why nothing may be decided on this view of the cluster; empty if it may."""
+        age = self.age()
+        if age is None:
+            return "the cluster is not loaded yet"
+        if age > MAX_STORE_AGE_SECONDS:
+            return f"the view of the cluster is {age:.0f}s old"
+        return ""
 
     def subscribe(
         self, kind: Kind[Any], callback: Callable[[TableChange], None]

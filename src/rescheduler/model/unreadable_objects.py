@@ -49,6 +49,22 @@ CONSEQUENCES: Mapping[Kind[Any], Consequence] = {
 }
 
 
+_VOLUMES_STAY = "pods with persistent volumes stay where they are"
+_LIMITS_UNKNOWN = "how many volumes a node can hold is left to the scheduler"
+_NOTHING = "plans are the same without them"
+
+MISSING_KINDS: Mapping[Kind[Any], str] = {
+    kinds.VOLUME: _VOLUMES_STAY,
+    kinds.CLAIM: _VOLUMES_STAY,
+    kinds.STORAGE_CLASS: "pods with volumes that are not bound yet stay where they are",
+    kinds.CSI_NODE: _LIMITS_UNKNOWN,
+    kinds.CSI_DRIVER: _LIMITS_UNKNOWN,
+    kinds.DAEMON_SET: _NOTHING,
+    kinds.PRIORITY_CLASS: _NOTHING,
+}
+"""The kinds that we can do without if we may not list them, and what follows from it."""
+
+
 class UnreadableObject(Part):
     """An object of which no more than this is known."""
 

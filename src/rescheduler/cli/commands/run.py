@@ -25,6 +25,7 @@ from rescheduler.cli.serve_options import (
     ServeArguments,
     WebhookService,
     WebhookUrl,
+    host_and_port,
 )
 from rescheduler.errors import SettingsError
 
@@ -55,6 +56,13 @@ def run(
     bind_client: BindClients = None,
     webhook_service: WebhookService = None,
     webhook_url: WebhookUrl = None,
+    health: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Answer probes (/healthz and /readyz) over plain HTTP on this address.",
+        ),
+    ] = None,
     no_leader_election: NoLeaderElection = False,
     leader_election_lease: LeaderElectionLease = None,
     leader_election_identity: LeaderElectionIdentity = None,
@@ -98,19 +106,20 @@ def run(
         retry_period=leader_election_retry_period,
     )
     options = arguments.options() if serve is not None else None
+    health_address = host_and_port("--health", health) if health is not None else None
     lease_options = election.options(dry_run=dry_run)
     loaded = load_policy(policy)
     log_to_stderr()
     access = ClusterAccess(kubeconfig, context)
-    asyncio.run(
-        run_controller(
-            loaded,
-            dry_run=dry_run,
-            serve_options=options,
-            lease_options=lease_options,
-            access=access,
-        )
+    running = run_controller(
+        loaded,
+        dry_run=dry_run,
+        serve_options=options,
+        lease_options=lease_options,
+        health_address=health_address,
+        access=access,
     )
+    asyncio.run(running)
 
 
 async def run_controller(
@@ -119,6 +128,7 @@ async def run_controller(
     dry_run: bool,
     serve_options: "ServeOptions | None",
     lease_options: "LeaseOptions | None",
+    health_address: tuple[str, int] | None,
     access: ClusterAccess,
 ) -> None:
     """Run until a signal stops it."""
@@ -160,4 +170,9 @@ async def run_controller(
                 on_overload=lambda node: program.trigger_round(),
             )
             program.add(extender)
+        if health_address is not None:
+            from rescheduler.extender.health_server import HealthServer
+
+            why_not_ready = program.store.why_not_current
+            program.add(HealthServer(*health_address, loaded.policy, why_not_ready))
         await run_until_signalled(program, loaded)

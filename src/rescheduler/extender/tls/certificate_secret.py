@@ -105,7 +105,8 @@ class CertificateSecret(CertificateSource):
         """What both Secrets should hold."""
         names, now = self._names, self._clock()
         trusted = b""
-        if secret is not None:
+        # Those that are installed with us are empty at first.
+        if secret is not None and secret.data:
             trusted, serving, client = certificates_in(secret)
             if authority is not None and authority.certificate == first_certificate(trusted):
                 return renewed(Bundle(trusted, authority.key, serving, client), names, now)
@@ -133,7 +134,8 @@ class CertificateSecret(CertificateSource):
             version = {"resourceVersion": secret.metadata.resource_version}
             patch = {"metadata": version, "data": data | removed}
             await self._server.patch(object_path(SECRET, key), patch)
-            logger.info("Renewed certificates", extra={"secret": key})
+            message = "Renewed certificates" if secret.data else "Issued certificates"
+            logger.info(message, extra={"secret": key})
 
 
 FIELDS = ("ca.crt", "tls.crt", "tls.key", "client.crt", "client.key")
@@ -183,7 +185,7 @@ def certificates_in(secret: TlsSecret) -> tuple[bytes, KeyPair, KeyPair]:
 
 def authority_in(secret: TlsSecret | None) -> KeyPair | None:
     """The authority in the Secret that only we read."""
-    if secret is None:
+    if secret is None or not secret.data:
         return None
     certificate, key = (value_of(secret, field) for field in AUTHORITY_FIELDS)
     return KeyPair(first_certificate(certificate), key)

@@ -1,0 +1,7 @@
+{{- /* The ports of the API server as a NetworkPolicy names them. */ -}}
+{{- define "rescheduler.apiServerPorts" -}}
+{{- range .Values.networkPolicy.apiServerPorts }}
+- port: {{ . }}
+  protocol: TCP
+{{- end }}
+{{- end }}

@@ -1,0 +1,97 @@
+"""`rescheduler manifests`: print what installs the rescheduler in a cluster."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rescheduler.errors import SettingsError
+
+
+class Extent(StrEnum):
+    """How much is installed."""
+
+    FULL = "full"
+    CONTROLLER_ONLY = "controller-only"
+    READ_ONLY = "read-only"
+
+
+def manifests(
+    install: Annotated[
+        Extent,
+        typer.Option(
+            help="full: controller, extender, webhook and a second kube-scheduler. "
+            "controller-only: moves pods, serves nothing. "
+            "read-only: only plans, and has no right to write."
+        ),
+    ] = Extent.FULL,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace to install in.")
+    ] = "rescheduler",
+    image: Annotated[
+        str | None,
+        typer.Option(metavar="IMAGE[:TAG]", help="Image of the rescheduler, with its registry."),
+    ] = None,
+    scheduler_image: Annotated[
+        str | None,
+        typer.Option(metavar="IMAGE:TAG", help="Image of kube-scheduler, with its registry."),
+    ] = None,
+    kustomize: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write a kustomization to this directory instead."),
+    ] = None,
+    chart: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write a Helm chart to this directory instead."),
+    ] = None,
+) -> None:
+    """Print all objects that install the rescheduler.
+
+    To install it: rescheduler manifests --image … | kubectl apply --server-side -f -
+    """
+    from rescheduler.install.chart import chart_files
+    from rescheduler.install.kustomize import kustomize_files
+    from rescheduler.install.manifests import resolved_files, stream
+    from rescheduler.model.names import is_object_name
+
+    if not is_object_name(namespace):
+        raise SettingsError(f"--namespace {namespace!r}: expected the name of a namespace")
+    if kustomize is not None:
+        write_files(kustomize, kustomize_files())
+    if chart is not None:
+        write_files(chart, chart_files())
+    if kustomize is None and chart is None:
+        options = chosen_options(install, image, scheduler_image)
+        objects = resolved_files(options, namespace).values()
+        sys.stdout.write("---\n".join(map(stream, objects)))
+
+
+def chosen_options(
+    install: Extent, image: str | None, scheduler_image: str | None
+) -> dict[str, object]:
+    """The options of the installation that differ from their defaults."""
+    options: dict[str, object] = {
+        "dryRun": install is Extent.READ_ONLY,
+        "extender.enabled": install is Extent.FULL,
+    }
+    if image is not None:
+        # A colon before the last slash belongs to the port of a registry.
+        folder, slash, name = image.rpartition("/")
+        name, _, tag = name.partition(":")
+        options |= {"image.repository": f"{folder}{slash}{name}", "image.tag": tag}
+    if scheduler_image is not None:
+        options["scheduler.image"] = scheduler_image
+    return options
+
+
+def write_files(directory: Path, files: dict[str, str]) -> None:
+    """Write files, with the directories that they are in."""
+    try:
+        for name, content in files.items():
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+    except OSError as error:
+        raise SettingsError(f"{directory}: cannot write there: {error.strerror}") from error

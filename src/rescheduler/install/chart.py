@@ -1,0 +1,120 @@
+"""The files of the Helm chart, from the same trees as `deploy/`."""
+
+import json
+from typing import Any
+
+from rescheduler.install.manifests import NAMESPACE_FILE, files
+from rescheduler.install.options import (
+    EXPRESSIONS,
+    OPTIONS,
+    PROJECT_VERSION,
+    InstallOption,
+    nested,
+    sections,
+)
+from rescheduler.install.tree import Comment, Tree, conditional_items, dumped, written
+
+GENERATED = "Written by `make manifests` from src/rescheduler/install. Change it there."
+
+CHART = {
+    "apiVersion": "v2",
+    "name": "rescheduler",
+    "description": "Moves running Kubernetes pods to better nodes",
+    "type": "application",
+    "version": PROJECT_VERSION,
+    "appVersion": PROJECT_VERSION,
+    "kubeVersion": ">=1.27.0-0",
+    "keywords": ["scheduling", "rescheduler", "descheduler"],
+}
+
+HELPERS = """\
+{{- /* The ports of the API server as a NetworkPolicy names them. */ -}}
+{{- define "rescheduler.apiServerPorts" -}}
+{{- range .Values.networkPolicy.apiServerPorts }}
+- port: {{ . }}
+  protocol: TCP
+{{- end }}
+{{- end }}
+"""
+
+NOTES = """\
+rescheduler {{ .Chart.AppVersion }} is installed in namespace {{ .Release.Namespace }}.
+{{ if .Values.dryRun }}
+It only plans (dryRun: true), and has no right to change anything. See what it would do:
+
+  kubectl -n {{ .Release.Namespace }} logs deployment/rescheduler --follow
+{{ else }}
+Look first at what it does and why:
+
+  kubectl -n {{ .Release.Namespace }} logs deployment/rescheduler --follow
+  kubectl get migrations --all-namespaces --watch
+  kubectl get moves
+
+To keep a pod where it is, label it scheduler.alpha.kubernetes.io/rescheduling=disabled.
+To stop all moves: helm upgrade {{ .Release.Name }} CHART --reuse-values --set dryRun=true
+{{- if and .Values.scheduler.enabled .Values.extender.enabled }}
+
+Pods with schedulerName: rescheduler-scheduler are placed with its help from the start.
+{{- end }}
+{{ end }}"""
+
+HELMIGNORE = "*.orig\n*.bak\n*.tmp\n"
+
+
+def chart_files() -> dict[str, str]:
+    """The content of every file of the chart, by its path in it."""
+    comment = f"# {GENERATED}\n"
+    return {
+        "Chart.yaml": comment + dumped(CHART),
+        "values.yaml": comment + values_text(),
+        "values.schema.json": json.dumps(values_schema(), indent=2) + "\n",
+        ".helmignore": HELMIGNORE,
+        "templates/NOTES.txt": NOTES,
+        "templates/_helpers.tpl": HELPERS,
+        **{
+            f"templates/{name}": f"{{{{- /* {GENERATED} */ -}}}}\n{template(objects)}"
+            for name, objects in files().items()
+            if name != NAMESPACE_FILE
+        },
+    }
+
+
+def template(objects: list[Tree]) -> str:
+    """The template of one file: documents, some of them behind switches."""
+    parts = []
+    for each in objects:
+        conditional = conditional_items(each)
+        if conditional is None:
+            parts.append(f"---\n{written(each, EXPRESSIONS)}")
+            continue
+        when, inner = conditional
+        condition = EXPRESSIONS.switches[when.switch]
+        parts.append(f"{{{{- if {condition} }}}}\n{template(inner)}{{{{- end }}}}\n")
+    return "".join(parts)
+
+
+def values_text() -> str:
+    """`values.yaml`: every option with its default, below what it does."""
+    blocks = []
+    for section, options in sections():
+        is_alone = options[0].path == section
+        fields: dict[Any, Tree] = {}
+        for option in options:
+            fields[Comment(option.description)] = None
+            fields[option.path.rpartition(".")[2]] = option.default
+        blocks.append(dumped(fields if is_alone else {section: fields}))
+    return "\n".join(["", *blocks])
+
+
+def values_schema() -> dict[str, Any]:
+    """The schema by which Helm checks values: an option that does not exist is an error."""
+    tree = nested({option.path: option for option in OPTIONS})
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **schema_of(tree)}
+
+
+def schema_of(node: Any) -> dict[str, Any]:
+    """The schema of an option, or of a group of options."""
+    if isinstance(node, InstallOption):
+        return {**node.schema, "description": node.description}
+    properties = {name: schema_of(inner) for name, inner in node.items()}
+    return {"type": "object", "additionalProperties": False, "properties": properties}

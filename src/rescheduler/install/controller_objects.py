@@ -1,0 +1,153 @@
+"""The controller: its Deployment, and what it needs around it."""
+
+from typing import Any
+
+from rescheduler.extender.tls.certificate_secret import AUTHORITY_SUFFIX
+from rescheduler.extender.webhook.registration import CONFIGURATION_NAME, WEBHOOK_CONFIGURATION
+from rescheduler.install.metadata import CONTROLLER, NAME_LABEL, labels, metadata
+from rescheduler.install.options import EXTENDER_PORT, PROBE_PORT
+from rescheduler.install.pods import (
+    CONTAINER_SECURITY,
+    deployment,
+    own_namespace,
+    probe,
+)
+from rescheduler.install.rights import LEASE_NAME, SECRET_NAME
+from rescheduler.install.tree import Tree, Value, ValueText, When
+
+CONFIG_NAME = "rescheduler-config"
+CONFIG_DIRECTORY = "/etc/rescheduler"
+POLICY_FILE = "policy.yaml"
+SERVICE_PORT = 443
+PORT_NAME = "serving"
+"""The port of the extender or, without it, of probes alone."""
+
+
+def controller_config() -> dict[Any, Tree]:
+    """The ConfigMap with the policy. It is read again when the kubelet has updated the file."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(CONFIG_NAME, CONTROLLER),
+        "data": {POLICY_FILE: ValueText("policy")},
+    }
+
+
+def controller_deployment() -> dict[Any, Tree]:
+    """The Deployment of the controller, which serves the extender as well."""
+    volume = {"name": "config", "configMap": {"name": CONFIG_NAME}}
+    return deployment(CONTROLLER, Value("replicas"), controller_container(), [volume])
+
+
+def controller_container() -> dict[Any, Tree]:
+    """The container; its image starts `rescheduler`."""
+    serving = [
+        f"--serve=:{EXTENDER_PORT}",
+        f"--certificates-secret=$(POD_NAMESPACE)/{SECRET_NAME}",
+        f"--webhook-service=$(POD_NAMESPACE)/{CONTROLLER}:{SERVICE_PORT}",
+        # By this name, schedulers in the same namespace reach us in any namespace.
+        f"--name={CONTROLLER}",
+    ]
+    return {
+        "name": "rescheduler",
+        "image": Value("image"),
+        "imagePullPolicy": Value("image.pullPolicy"),
+        "args": [
+            "run",
+            f"--policy={CONFIG_DIRECTORY}/{POLICY_FILE}",
+            {When("dryRun"): ["--dry-run"]},
+            {When("moves"): [f"--leader-election-lease=$(POD_NAMESPACE)/{LEASE_NAME}"]},
+            {When("extender"): serving},
+            {When("controllerOnly"): [f"--health=:{PROBE_PORT}"]},
+        ],
+        "env": [own_namespace()],
+        "ports": [{"name": PORT_NAME, "containerPort": Value("port")}],
+        # Alive: its loop runs. Ready: it has read the cluster, which may take a while.
+        "livenessProbe": probe(
+            "/healthz", PORT_NAME, Value("probeScheme"), timeoutSeconds=10, failureThreshold=6
+        ),
+        "readinessProbe": probe(
+            "/readyz", PORT_NAME, Value("probeScheme"), timeoutSeconds=5, periodSeconds=5
+        ),
+        "resources": Value("resources"),
+        "securityContext": CONTAINER_SECURITY,
+        "volumeMounts": [{"name": "config", "mountPath": CONFIG_DIRECTORY, "readOnly": True}],
+    }
+
+
+def service() -> dict[Any, Tree]:
+    """Where API servers and schedulers reach the replicas that are ready."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(CONTROLLER, CONTROLLER),
+        "spec": {
+            "selector": labels(CONTROLLER),
+            "ports": [{"name": "https", "port": SERVICE_PORT, "targetPort": PORT_NAME}],
+        },
+    }
+
+
+def certificate_secrets() -> list[dict[Any, Tree]]:
+    """Empty Secrets, which the controller fills: it needs no right to create any."""
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": metadata(f"{SECRET_NAME}{suffix}", CONTROLLER),
+            "type": "Opaque",
+        }
+        for suffix in ("", AUTHORITY_SUFFIX)
+    ]
+
+
+def webhook_registration() -> dict[Any, Tree]:
+    """A registration without webhooks. The controller adds its own when it is ready."""
+    return {
+        "apiVersion": WEBHOOK_CONFIGURATION.api_version,
+        "kind": WEBHOOK_CONFIGURATION.name,
+        "metadata": metadata(CONFIGURATION_NAME, CONTROLLER, is_namespaced=False),
+    }
+
+
+def priority_class() -> dict[Any, Tree]:
+    """The priority of our own pods."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": metadata("rescheduler", CONTROLLER, is_namespaced=False),
+        "value": Value("priorityClass.value"),
+        "description": "For the rescheduler itself.",
+    }
+
+
+def network_policy() -> dict[Any, Tree]:
+    """In: to our ports, from anywhere, for API servers and kubelets have no labels."""
+    in_ports = [{"port": PORT_NAME, "protocol": "TCP"}]
+    dns = [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(CONTROLLER, CONTROLLER),
+        "spec": {
+            "podSelector": {"matchLabels": labels(CONTROLLER)},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"ports": in_ports}],
+            "egress": [{"ports": dns}, {"ports": Value("apiServerPorts")}],
+        },
+    }
+
+
+def namespace() -> dict[Any, Tree]:
+    """The namespace, in which no pod may do more than ours have to."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": Value("namespace"),
+            "labels": {
+                NAME_LABEL: CONTROLLER,
+                "pod-security.kubernetes.io/enforce": "restricted",
+            },
+        },
+    }

@@ -1,0 +1,79 @@
+"""All objects of an installation, file by file, in the order in which they are applied."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rescheduler.install import controller_objects as controller
+from rescheduler.install import scheduler_objects as scheduler
+from rescheduler.install.metadata import CONTROLLER, SCHEDULER
+from rescheduler.install.options import resolved_options, switches_of
+from rescheduler.install.pods import disruption_budget, lease
+from rescheduler.install.rights import LEASE_NAME, SCHEDULER_LEASE_NAME
+from rescheduler.install.roles import controller_access, scheduler_access
+from rescheduler.install.tree import Tree, When, dumped, resolved, without_comments
+from rescheduler.migration.memory.move_record_crd import ALL_CRDS
+
+DEFAULT_NAMESPACE = "rescheduler"
+
+NAMESPACE_FILE = "namespace.yaml"
+"""Only for kubectl: Helm installs into a namespace that is there."""
+
+
+def when(switch: str, objects: Iterable[Tree]) -> list[Tree]:
+    """These objects, if a switch is on."""
+    return [{When(switch): [*objects]}]
+
+
+def files() -> dict[str, list[Tree]]:
+    """The objects by the file that holds them. `{When(...): [...]}` holds optional ones."""
+    return {
+        NAMESPACE_FILE: [controller.namespace()],
+        "crds.yaml": when("crds", ALL_CRDS),
+        "rbac.yaml": controller_access(),
+        "config.yaml": [controller.controller_config()],
+        "controller.yaml": [
+            controller.priority_class(),
+            *when("extender", controller.certificate_secrets()),
+            *when("moves", [lease(LEASE_NAME, CONTROLLER)]),
+            controller.controller_deployment(),
+            disruption_budget(CONTROLLER),
+            *when("networkPolicy", [controller.network_policy()]),
+        ],
+        "webhook.yaml": when("extender", [controller.service(), controller.webhook_registration()]),
+        "scheduler.yaml": when(
+            "scheduler",
+            [
+                *scheduler_access(),
+                scheduler.scheduler_config(),
+                lease(SCHEDULER_LEASE_NAME, SCHEDULER),
+                scheduler.scheduler_deployment(),
+                disruption_budget(SCHEDULER),
+            ],
+        ),
+    }
+
+
+def resolved_files(
+    chosen: Mapping[str, Any], namespace: str = DEFAULT_NAMESPACE
+) -> dict[str, list[Tree]]:
+    """The objects of one installation by file, with comments; files without objects are left out.
+
+    `chosen`: options that differ from their defaults, by path.
+    """
+    options = resolved_options(chosen, namespace)
+    switches = switches_of(options)
+    found = {name: resolved(trees, options, switches) for name, trees in files().items()}
+    return {name: objects for name, objects in found.items() if objects}
+
+
+def manifests(
+    chosen: Mapping[str, Any], namespace: str = DEFAULT_NAMESPACE
+) -> list[dict[str, Any]]:
+    """All objects of one installation, as the API server takes them."""
+    found = resolved_files(chosen, namespace).values()
+    return [without_comments(each) for objects in found for each in objects]
+
+
+def stream(objects: Iterable[Tree]) -> str:
+    """Objects as one YAML stream."""
+    return "---\n".join(map(dumped, objects))

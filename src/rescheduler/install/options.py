@@ -1,0 +1,246 @@
+"""The options of an installation: `values.yaml` of the chart, with defaults and descriptions.
+
+`deploy/` is the same installation with the default of every option.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from rescheduler.install.tree import Expressions
+from rescheduler.settings import Policy, StrategyName
+
+PROJECT_VERSION = version("kube-rescheduler")
+KUBERNETES_VERSION = "v1.36.3"
+EXTENDER_PORT, PROBE_PORT = 8443, 8080
+
+JsonSchema = Mapping[str, Any]
+
+BOOLEAN: JsonSchema = {"type": "boolean"}
+TEXT: JsonSchema = {"type": "string"}
+WORD: JsonSchema = {"type": "string", "minLength": 1}
+COUNT: JsonSchema = {"type": "integer", "minimum": 1}
+MAPPING: JsonSchema = {"type": "object"}
+OBJECTS: JsonSchema = {"type": "array", "items": {"type": "object"}}
+PORTS: JsonSchema = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"type": "integer", "minimum": 1, "maximum": 65535},
+}
+
+
+@dataclass(frozen=True)
+class InstallOption:
+    """One option: its path in `values.yaml`, its default, and what it does."""
+
+    path: str
+    default: Any
+    schema: JsonSchema
+    description: str
+
+    @property
+    def expression(self) -> str:
+        """The option in a template. Helm would write a million as 1e+06."""
+        cast = " | int64" if self.schema["type"] == "integer" else ""
+        return f".Values.{self.path}{cast}"
+
+    @property
+    def is_structured(self) -> bool:
+        """Whether its values are mappings or lists."""
+        return self.schema["type"] in ("object", "array")
+
+
+DEFAULT_POLICY: dict[str, Any] = {
+    "reschedulingInterval": "30s",
+    "enabledStrategies": [
+        str(name) for name in (*Policy().enabled_strategies, StrategyName.NODE_MAINTENANCE)
+    ],
+    "cpuThreshold": 80.0,
+    "memoryThreshold": 80.0,
+    "imbalanceThreshold": 20.0,
+    "maxReschedulePods": 10,
+    "excludedNamespaces": ["kube-system", "kube-public"],
+    "excludedPodSelector": "",
+}
+
+OPTIONS = (
+    InstallOption(
+        "dryRun",
+        False,
+        BOOLEAN,
+        "Plan and log, but change nothing. The roles then hold no right to write, and neither the "
+        "extender nor the second scheduler is installed.",
+    ),
+    InstallOption(
+        "extender.enabled",
+        True,
+        BOOLEAN,
+        "Serve the scheduler extender and the webhook, which steers the replacement of an evicted "
+        "pod to its target node. Without them, only the controller is installed.",
+    ),
+    InstallOption(
+        "scheduler.enabled",
+        True,
+        BOOLEAN,
+        "Install a second kube-scheduler that calls the extender, for pods with schedulerName: "
+        "rescheduler-scheduler. It needs extender.enabled.",
+    ),
+    InstallOption(
+        "scheduler.image",
+        f"kube-scheduler:{KUBERNETES_VERSION}",
+        WORD,
+        "The image of kube-scheduler, with the registry that you pull it from. Take the version "
+        "of your cluster.",
+    ),
+    InstallOption("scheduler.replicas", 2, COUNT, "How many second schedulers; one is active."),
+    InstallOption(
+        "image.repository",
+        "rescheduler",
+        WORD,
+        "The image of the rescheduler, with the registry that you pull it from.",
+    ),
+    InstallOption("image.tag", "", TEXT, "Its tag; the version of the chart if it is empty."),
+    InstallOption(
+        "image.pullPolicy",
+        "IfNotPresent",
+        {"type": "string", "enum": ["Always", "IfNotPresent", "Never"]},
+        "When the kubelet pulls both images.",
+    ),
+    InstallOption(
+        "imagePullSecrets", [], OBJECTS, "Secrets for the registry, such as [{name: registry}]."
+    ),
+    InstallOption("replicas", 2, COUNT, "How many controllers. One acts, the others stand by."),
+    InstallOption(
+        "policy",
+        DEFAULT_POLICY,
+        MAPPING,
+        "What is improved and how far it may go; docs/policy.md describes every field. Fields that "
+        "you leave out keep these values. A change is picked up while the controller runs.",
+    ),
+    InstallOption(
+        "resources",
+        {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}},
+        MAPPING,
+        "Requests and limits of the controller.",
+    ),
+    InstallOption(
+        "scheduler.resources",
+        {"requests": {"cpu": "100m", "memory": "128Mi"}},
+        MAPPING,
+        "Requests and limits of the second scheduler.",
+    ),
+    InstallOption("nodeSelector", {}, MAPPING, "Labels of the nodes to run on."),
+    InstallOption("tolerations", [], OBJECTS, "Taints of nodes to run on all the same."),
+    InstallOption(
+        "priorityClass.value",
+        1_000_000,
+        {"type": "integer", "maximum": 1_000_000_000},
+        "The priority of our own pods: above that of applications.",
+    ),
+    InstallOption(
+        "networkPolicy.enabled",
+        True,
+        BOOLEAN,
+        "Install a NetworkPolicy: in, only to our ports; out, only to DNS and the API server.",
+    ),
+    InstallOption(
+        "networkPolicy.apiServerPorts",
+        [443, 6443],
+        PORTS,
+        "The ports at which the API server may listen, after any translation of addresses.",
+    ),
+    InstallOption(
+        "crds.install",
+        True,
+        BOOLEAN,
+        "Install the CustomResourceDefinitions of Migrations and MoveRecords. They are updated "
+        "with the chart, and deleted with it.",
+    ),
+)
+
+DEFAULTS: Mapping[str, Any] = {option.path: option.default for option in OPTIONS}
+
+
+def resolved_options(chosen: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+    """Every option by its path, and what follows from them for the trees."""
+    options = {**DEFAULTS, **chosen}
+    serves = "extender" in switches_of(options)
+    tag = options["image.tag"] or PROJECT_VERSION
+    return {
+        **options,
+        "image": f"{options['image.repository']}:{tag}",
+        "namespace": namespace,
+        "port": EXTENDER_PORT if serves else PROBE_PORT,
+        "probeScheme": "HTTPS" if serves else "HTTP",
+        "apiServerPorts": [
+            {"port": port, "protocol": "TCP"} for port in options["networkPolicy.apiServerPorts"]
+        ],
+    }
+
+
+def switches_of(options: Mapping[str, Any]) -> set[str]:
+    """The switches that are on with these options."""
+    moves = not options["dryRun"]
+    extender = moves and options["extender.enabled"]
+    conditions = {
+        "moves": moves,
+        "dryRun": not moves,
+        "extender": extender,
+        "controllerOnly": not extender,
+        "scheduler": extender and options["scheduler.enabled"],
+        "networkPolicy": options["networkPolicy.enabled"],
+        "crds": options["crds.install"],
+    }
+    return {name for name, is_on in conditions.items() if is_on}
+
+
+_EXTENDER = "and .Values.extender.enabled (not .Values.dryRun)"
+
+EXPRESSIONS = Expressions(
+    values={
+        **{option.path: option.expression for option in OPTIONS},
+        "image": 'printf "%s:%s" .Values.image.repository '
+        "(.Values.image.tag | default .Chart.AppVersion) | quote",
+        "scheduler.image": ".Values.scheduler.image | quote",
+        "namespace": ".Release.Namespace",
+        "port": f"ternary {EXTENDER_PORT} {PROBE_PORT} ({_EXTENDER})",
+        "probeScheme": f'ternary "HTTPS" "HTTP" ({_EXTENDER})',
+        "apiServerPorts": 'include "rescheduler.apiServerPorts" . | fromYamlArray',
+    },
+    switches={
+        "moves": "not .Values.dryRun",
+        "dryRun": ".Values.dryRun",
+        "extender": _EXTENDER,
+        "controllerOnly": f"not ({_EXTENDER})",
+        "scheduler": f"and .Values.scheduler.enabled ({_EXTENDER})",
+        "networkPolicy": ".Values.networkPolicy.enabled",
+        "crds": ".Values.crds.install",
+    },
+    structured=frozenset(
+        {"apiServerPorts", *(option.path for option in OPTIONS if option.is_structured)}
+    ),
+)
+"""How the chart's templates name options and switches."""
+
+
+def nested(paths: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by dotted paths as one tree."""
+    tree: dict[str, Any] = {}
+    for path, value in paths.items():
+        *parents, name = path.split(".")
+        place = tree
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[name] = value
+    return tree
+
+
+def sections() -> Iterator[tuple[str, list[InstallOption]]]:
+    """The options by the first part of their paths, which is empty for those that are alone."""
+    by_section: dict[str, list[InstallOption]] = {}
+    for option in OPTIONS:
+        section = re.match(r"(\w+)\.", option.path)
+        by_section.setdefault(section[1] if section else option.path, []).append(option)
+    yield from by_section.items()

@@ -1,0 +1,94 @@
+"""What the pods of both Deployments have in common: they may do as little as possible."""
+
+from typing import Any
+
+from rescheduler.install.metadata import labels, metadata
+from rescheduler.install.tree import Comment, Tree, Value
+from rescheduler.labels import HOSTNAME
+
+USER_ID = 65532
+"""The user that images without a shell call `nonroot`."""
+
+POD_SECURITY: dict[Any, Tree] = {
+    "runAsNonRoot": True,
+    "runAsUser": USER_ID,
+    "runAsGroup": USER_ID,
+    "fsGroup": USER_ID,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+CONTAINER_SECURITY: dict[Any, Tree] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+
+
+def own_namespace() -> dict[Any, Tree]:
+    """An environment variable for arguments, so that they need no change with the namespace."""
+    reference = {"fieldRef": {"fieldPath": "metadata.namespace"}}
+    return {"name": "POD_NAMESPACE", "valueFrom": reference}
+
+
+def deployment(
+    component: str, replicas: Tree, container: dict[Any, Tree], volumes: list[Tree]
+) -> dict[Any, Tree]:
+    """A Deployment of one container, whose pods prefer different nodes."""
+    selector = {"matchLabels": labels(component)}
+    apart = {
+        "weight": 100,
+        "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": selector},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(component, component),
+        "spec": {
+            "replicas": replicas,
+            "selector": selector,
+            "template": {
+                "metadata": {"labels": labels(component)},
+                "spec": {
+                    "serviceAccountName": component,
+                    "automountServiceAccountToken": True,
+                    "priorityClassName": "rescheduler",
+                    "imagePullSecrets": Value("imagePullSecrets"),
+                    "nodeSelector": Value("nodeSelector"),
+                    "tolerations": Value("tolerations"),
+                    Comment("Preferred only: a cluster may have a single node."): None,
+                    "affinity": {
+                        "podAntiAffinity": {
+                            "preferredDuringSchedulingIgnoredDuringExecution": [apart]
+                        }
+                    },
+                    "securityContext": POD_SECURITY,
+                    "containers": [container],
+                    "volumes": volumes,
+                },
+            },
+        },
+    }
+
+
+def probe(path: str, port: str, scheme: Tree, **more: int) -> dict[Any, Tree]:
+    """A probe of a kubelet."""
+    return {"httpGet": {"path": path, "port": port, "scheme": scheme}, **more}
+
+
+def disruption_budget(component: str) -> dict[Any, Tree]:
+    """One pod may be missing, so that nodes can be drained."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata(component, component),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels(component)}},
+    }
+
+
+def lease(name: str, component: str) -> dict[Any, Tree]:
+    """An empty Lease, so that nobody needs the right to create one."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": metadata(name, component),
+    }

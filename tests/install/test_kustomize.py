@@ -1,0 +1,55 @@
+"""`kubectl apply -k deploy/` installs what the code declares, in any namespace."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rescheduler.install.manifests import manifests
+from testcluster import TestCluster
+from tests.install.installs import INSTALLS
+from tests.install.test_files import DEPLOY
+
+
+def by_identity(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Objects by kind and name; files in ConfigMaps are compared as what they say."""
+    found = {(each["kind"], each["metadata"]["name"]): each for each in objects}
+    assert len(found) == len(objects)
+    return {identity: with_parsed_files(each) for identity, each in found.items()}
+
+
+def with_parsed_files(obj: dict[str, Any]) -> dict[str, Any]:
+    if obj["kind"] != "ConfigMap":
+        return json.loads(json.dumps(obj))  # type: ignore[no-any-return]
+    parsed = {name: yaml.safe_load(text) for name, text in obj["data"].items()}
+    return {**obj, "data": parsed}
+
+
+@pytest.mark.parametrize("namespace", ["rescheduler", "elsewhere"])
+def test_kustomize_gives_what_the_code_declares(
+    cluster: TestCluster, namespace: str, tmp_path: Path
+) -> None:
+    shutil.copytree(DEPLOY, tmp_path / "deploy")
+    file = tmp_path / "deploy" / "kustomization.yaml"
+    text = file.read_text().replace("namespace: rescheduler", f"namespace: {namespace}")
+    file.write_text(text)
+    output = cluster.kubectl("kustomize", str(tmp_path / "deploy"))
+    found = by_identity(list(yaml.safe_load_all(output)))
+    assert found == by_identity(manifests({}, namespace))
+
+
+@pytest.mark.parametrize("install", INSTALLS)
+def test_the_server_accepts_every_field(cluster: TestCluster, install: str) -> None:
+    """Server-side and strict: neither unknown fields nor values that it would refuse."""
+    objects = manifests(INSTALLS[install], "default")
+    text = "\n---\n".join(json.dumps(each) for each in objects if each["kind"] != "Namespace")
+    cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", input=text)
+
+
+def test_the_quick_test_is_accepted(cluster: TestCluster) -> None:
+    text = (DEPLOY / "examples" / "quick-test.yaml").read_text()
+    text = text.replace("quick-test", "default")
+    cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", input=text)

@@ -1,0 +1,141 @@
+"""Each install has the rights that it uses, and uses the rights that it has.
+
+The controller runs as its own service account on a real API server, with the roles that are
+shipped, and does everything that it can do. The audit log says what it asked for.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from rescheduler.install.manifests import manifests
+from rescheduler.labels import MAINTENANCE
+from testcluster import TestCluster
+from testcluster.waiting import wait_until
+from tests.install.features import POLICY, Features
+from tests.install.installs import INSTALLS, leftovers
+from tests.install.local_pod import LocalPod, Rendered
+from tests.install.local_scheduler import local_scheduler
+
+OWN_NAMESPACE = "rescheduler-system"
+IS_EXHAUSTIVE = os.environ.get("EXHAUSTIVE") == "1"
+"""The full install has the same roles as the controller alone, and some more."""
+DECISION = "authorization.k8s.io/decision"
+
+
+class Permission(NamedTuple):
+    """One right of a role."""
+
+    group: str
+    resource: str
+    verb: str
+    name: str = ""
+
+
+def granted(rendered: Rendered) -> set[Permission]:
+    """All that the roles of an install grant to the controller."""
+    account = "rescheduler"
+    bindings = rendered.of_kind("ClusterRoleBinding", "RoleBinding")
+    names = {
+        binding["roleRef"]["name"]
+        for binding in bindings
+        if [subject["name"] for subject in binding["subjects"]] == [account]
+    }
+    roles = [
+        role
+        for role in rendered.of_kind("ClusterRole", "Role")
+        if role["metadata"]["name"] in names
+    ]
+    return {
+        Permission(group, resource, verb, name)
+        for role in roles
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+def used(event: dict[str, Any]) -> tuple[Permission, Permission] | None:
+    """What a request needed, without the name of its object and with it."""
+    reference = event.get("objectRef")
+    if reference is None:
+        return None
+    resource = "/".join(filter(None, [reference["resource"], reference.get("subresource")]))
+    permission = Permission(reference.get("apiGroup", ""), resource, event["verb"])
+    return permission, permission._replace(name=reference.get("name", ""))
+
+
+@contextmanager
+def installed(cluster: TestCluster, rendered: Rendered) -> Iterator[None]:
+    """Install while the block runs; afterwards nothing may be left."""
+    text = "\n---\n".join(map(json.dumps, rendered.objects))
+    cluster.kubectl("apply", "--validate=strict", "-f", "-", input=text)
+    try:
+        yield
+    finally:
+        cluster.kubectl("delete", "--wait", "--timeout=300s", "-f", "-", input=text)
+
+
+@pytest.mark.parametrize("install", INSTALLS if IS_EXHAUSTIVE else ["full", "read-only"])
+def test_rights_are_those_that_are_used(audited: TestCluster, install: str, tmp_path: Path) -> None:
+    rendered = Rendered(manifests({**INSTALLS[install], "policy": POLICY}, OWN_NAMESPACE))
+    features = Features(audited)
+    are_moved = install != "read-only"
+    with features.workloads(are_moved=are_moved), installed(audited, rendered):
+        controller = LocalPod(audited, rendered, "rescheduler", tmp_path / "pod")
+        try:
+            use(controller, features, install)
+            if install == "full":
+                use_scheduler(audited, rendered, controller, features, tmp_path / "scheduler")
+            controller.stop()
+        finally:
+            controller.kill()
+    events = controller.requests()
+    refused = [event for event in events if event["annotations"][DECISION] != "allow"]
+    assert refused == []
+    rights = [right for event in events if (found := used(event)) for right in found]
+    assert granted(rendered) - {*rights} == set()
+    assert leftovers(audited) == []
+
+
+def use(controller: LocalPod, features: Features, install: str) -> None:
+    """Let the controller do what it can do in this install."""
+    if install == "read-only":
+        features.client.patch("/api/v1/nodes/old", {"metadata": {"labels": {MAINTENANCE: "true"}}})
+        controller.start()
+        wait_until(lambda: "Would have requested a move" in controller.log, what="it has planned")
+        assert features.pods_on("old")
+    else:
+        features.create_leftovers()
+        controller.start()
+        features.use_all()
+
+
+def use_scheduler(
+    cluster: TestCluster,
+    rendered: Rendered,
+    controller: LocalPod,
+    features: Features,
+    directory: Path,
+) -> None:
+    """Let the second scheduler place a pod with the extender, as its own service account."""
+    with local_scheduler(cluster, rendered, controller, directory) as scheduler:
+        features.schedule("rescheduler-scheduler")
+    bound = [
+        event["objectRef"]["name"]
+        for event in controller.requests()
+        if event.get("objectRef", {}).get("subresource") == "binding"
+    ]
+    assert bound == ["scheduled"]
+    events = scheduler.requests()
+    assert [event for event in events if event["annotations"][DECISION] != "allow"] == []
+    leases = [event for event in events if event.get("objectRef", {}).get("resource") == "leases"]
+    assert {event["verb"] for event in leases} == {"get", "update"}
+    assert {event["objectRef"]["namespace"] for event in leases} == {OWN_NAMESPACE}
