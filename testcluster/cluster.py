@@ -414,12 +414,13 @@ def build_components(cluster: TestCluster) -> dict[str, Component]:
     layout = cluster.layout
     commands = {
         "etcd": components.etcd(layout),
-        "kube-apiserver": components.apiserver(layout, cluster.controllers),
+        "kube-apiserver": [
+            *components.apiserver(layout, cluster.controllers),
+            *components.egress(layout),
+        ],
     }
     if cluster.audit:
         commands["kube-apiserver"] += components.audit(layout)
-    if cluster.real_node_count:
-        commands["kube-apiserver"] += components.egress(layout)
     if cluster.controllers:
         is_real = cluster.real_node_count > 0
         grace = MONITOR_GRACE_SECONDS if is_real else FAKE_NODE_GRACE_SECONDS

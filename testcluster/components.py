@@ -134,7 +134,10 @@ def audit(layout: Layout) -> list[str]:
 
 
 def egress(layout: Layout) -> list[str]:
-    """Options of the API server, so that it reaches real nodes: for `kubectl logs` and `exec`."""
+    """Options of the API server, so that it reaches real nodes, pods and Services, and no others.
+
+    Nobody has the addresses of those that kwok plays. They must not be looked for outside.
+    """
     return [
         f"--egress-selector-config-file={layout.egress_file}",
         "--kubelet-preferred-address-types=InternalIP",
@@ -142,7 +145,10 @@ def egress(layout: Layout) -> list[str]:
 
 
 def egress_configuration(layout: Layout) -> JsonObject:
-    """Connections to nodes go through a proxy; those to webhooks that have a URL do not."""
+    """Connections to nodes go through a proxy, which runs if the nodes are real.
+
+    Those to webhooks that have a URL do not.
+    """
     transport = {"uds": {"udsName": str(layout.nodes_socket)}}
     connection = {"proxyProtocol": "HTTPConnect", "transport": transport}
     return {
