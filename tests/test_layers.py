@@ -28,10 +28,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "controller": {"migration", "kube", "planning", "settings", "model"},
     "extender": {"migration", "kube", "planning", "settings", "model"},
     "install": {"extender", "migration", "kube", "planning", "settings", "model"},
+    "doctor": {"install", "extender", "migration", "kube", "model"},
     "simulation": {"controller", "migration", "kube", "planning", "files", "settings", "model"},
     "plugins": {"planning", "files", "settings", "model"},
     "cli": {
         "plugins",
+        "doctor",
         "install",
         "simulation",
         "extender",
@@ -115,6 +117,11 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"scheduling_request"},
         {"assumed_pods", "filter", "prioritize", "waiting_migrations", "replacement_marker"},
         {"live_node_loads", "protocol", "tls", "http"},
+    ],
+    "doctor": [
+        {"checkup"},
+        {"installation", "lease_check", "rights_check", "webhook_check"},
+        {"findings"},
     ],
     "install": [
         {"chart", "kustomize"},

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from rescheduler.cli.commands.crds import crds
+from rescheduler.cli.commands.doctor import doctor
 from rescheduler.cli.commands.drain import drain
 from rescheduler.cli.commands.explain import explain
 from rescheduler.cli.commands.manifests import manifests
@@ -33,6 +34,7 @@ application.command()(serve)
 application.command()(move)
 application.command()(drain)
 application.command()(manifests)
+application.command()(doctor)
 application.command()(crds)
 application.command()(simulate)
 

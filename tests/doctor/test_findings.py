@@ -1,0 +1,65 @@
+"""What is judged without asking the API server."""
+
+import base64
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rescheduler.doctor.findings import Health
+from rescheduler.doctor.installation import Installation
+from rescheduler.doctor.lease_check import LeaderLease, LeaderLeaseSpec, lease_finding
+from rescheduler.doctor.rights_check import needed_roles
+from rescheduler.doctor.webhook_check import certificate_finding
+from rescheduler.extender.tls.certificates import new_authority
+
+NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("holder", "seconds_ago", "health"),
+    [("", 0, Health.BAD), ("a", 3, Health.GOOD), ("a", 29, Health.GOOD), ("a", 31, Health.BAD)],
+)
+def test_a_lease_is_held_until_it_was_not_renewed_for_twice_its_time(
+    holder: str, seconds_ago: int, health: Health
+) -> None:
+    spec = LeaderLeaseSpec(holder, NOW - timedelta(seconds=seconds_ago), 15)
+    assert lease_finding("leader", LeaderLease(spec), NOW).health == health
+
+
+def test_a_holder_whose_clock_is_ahead_leads_all_the_same() -> None:
+    spec = LeaderLeaseSpec("a", NOW + timedelta(minutes=5), 15)
+    finding = lease_finding("leader", LeaderLease(spec), NOW)
+    assert finding.health == Health.GOOD
+    assert finding.detail == "a, renewed 0 s ago"
+
+
+@pytest.mark.parametrize(
+    ("days", "health"),
+    [(100, Health.GOOD), (3640, Health.DOUBTFUL), (3651, Health.BAD)],
+)
+def test_a_certificate_is_doubtful_in_its_last_two_weeks_and_bad_after_them(
+    days: int, health: Health
+) -> None:
+    certificate = base64.b64encode(new_authority(NOW).certificate).decode()
+    finding = certificate_finding({"tls.crt": certificate}, NOW + timedelta(days=days))
+    assert finding.health == health
+
+
+@pytest.mark.parametrize("data", [{}, {"tls.crt": ""}, {"tls.crt": "!"}, {"tls.crt": "aGVsbG8="}])
+def test_a_certificate_that_is_not_there_or_no_certificate_is_bad(data: dict[str, str]) -> None:
+    assert certificate_finding(data, NOW).health == Health.BAD
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needs"),
+    [
+        (("run", "--dry-run"), {""}),
+        (("run",), {"", "moves"}),
+        (("run", "--serve=:8443"), {"", "moves", "extender"}),
+    ],
+)
+def test_only_the_rights_of_what_is_turned_on_are_needed(
+    arguments: tuple[str, ...], needs: set[str]
+) -> None:
+    installation = Installation("here", 1, 1, arguments, "system:serviceaccount:here:it")
+    assert {role.needs for role in needed_roles(installation.switches)} == needs
