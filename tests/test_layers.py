@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "controller": {"migration", "kube", "planning", "settings", "model"},
     "extender": {"migration", "kube", "planning", "settings", "model"},
     "install": {"extender", "migration", "kube", "planning", "settings", "model"},
-    "doctor": {"install", "extender", "migration", "kube", "model"},
+    "doctor": {"install", "controller", "extender", "migration", "kube", "model"},
     "simulation": {"controller", "migration", "kube", "planning", "files", "settings", "model"},
     "plugins": {"planning", "files", "settings", "model"},
     "cli": {

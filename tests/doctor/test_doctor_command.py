@@ -69,9 +69,9 @@ def test_an_installation_is_looked_over_from_nothing_to_a_leader(
     assert len(kept) == len(rules) - 1
     cluster.client.patch(role, {"rules": kept})
 
-    def is_noticed() -> Findings | None:
+    def is_noticed() -> Findings:
         found = doctor(cluster, code=1)
-        return found if found["rights to carry out moves"]["health"] == "bad" else None
+        return found if found["rights to carry out moves"]["health"] == "bad" else {}
 
     # The authorizer learns of it by a watch.
     found = wait_until(is_noticed, what="the right is missing")

@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from rescheduler.controller.leader_election.lease_object import LeaseSpec, micro_time
 from rescheduler.doctor.findings import Health
 from rescheduler.doctor.installation import Installation
-from rescheduler.doctor.lease_check import LeaderLease, LeaderLeaseSpec, lease_finding
+from rescheduler.doctor.lease_check import lease_finding
 from rescheduler.doctor.rights_check import needed_roles
 from rescheduler.doctor.webhook_check import certificate_finding
 from rescheduler.extender.tls.certificates import new_authority
@@ -22,13 +23,13 @@ NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 def test_a_lease_is_held_until_it_was_not_renewed_for_twice_its_time(
     holder: str, seconds_ago: int, health: Health
 ) -> None:
-    spec = LeaderLeaseSpec(holder, NOW - timedelta(seconds=seconds_ago), 15)
-    assert lease_finding("leader", LeaderLease(spec), NOW).health == health
+    spec = LeaseSpec(holder, 15, renew_time=micro_time(NOW - timedelta(seconds=seconds_ago)))
+    assert lease_finding("leader", spec, NOW).health == health
 
 
 def test_a_holder_whose_clock_is_ahead_leads_all_the_same() -> None:
-    spec = LeaderLeaseSpec("a", NOW + timedelta(minutes=5), 15)
-    finding = lease_finding("leader", LeaderLease(spec), NOW)
+    spec = LeaseSpec("a", 15, renew_time=micro_time(NOW + timedelta(minutes=5)))
+    finding = lease_finding("leader", spec, NOW)
     assert finding.health == Health.GOOD
     assert finding.detail == "a, renewed 0 s ago"
 

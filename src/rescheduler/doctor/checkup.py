@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from rescheduler.controller.leader_election.lease_object import LEASE, Lease
 from rescheduler.doctor.findings import Finding, Health, bad, doubtful, good, not_seen
 from rescheduler.doctor.installation import Installation, find_installation
-from rescheduler.doctor.lease_check import LeaderLease, lease_finding
+from rescheduler.doctor.lease_check import lease_finding
 from rescheduler.doctor.rights_check import check_rights
 from rescheduler.doctor.webhook_check import (
     REGISTRATION_PATH,
@@ -128,14 +129,14 @@ class Checkup:
             yield not_seen("rights", error)
 
     async def _lease(self, subject: str, name: str) -> Finding:
-        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/{name}"
+        path = object_path(LEASE, f"{self.namespace}/{name}")
         try:
-            lease = await self.server.get(path, LeaderLease)
+            lease = await self.server.get(path, Lease)
         except NotFound:
             return bad(subject, f"there is no Lease {self.namespace}/{name}", "install it again")
         except ApiError as error:
             return not_seen(subject, error)
-        return lease_finding(subject, lease, self.server.server_clock.now())
+        return lease_finding(subject, lease.spec, self.server.server_clock.now())
 
     async def _webhook(self) -> Finding:
         try:

@@ -2,31 +2,15 @@
 
 from datetime import datetime, timedelta
 
+from rescheduler.controller.leader_election.lease_object import LeaseSpec
 from rescheduler.doctor.findings import Finding, bad, good
-from rescheduler.model.objects import Part
-from rescheduler.model.objects.parts import Timestamp
 
 
-class LeaderLeaseSpec(Part, frozen=True):
-    """Who holds it, and since when."""
-
-    holder_identity: str = ""
-    renew_time: Timestamp | None = None
-    lease_duration_seconds: int = 15
-
-
-class LeaderLease(Part, frozen=True):
-    """A Lease of leader election."""
-
-    spec: LeaderLeaseSpec = LeaderLeaseSpec()
-
-
-def lease_finding(subject: str, lease: LeaderLease, now: datetime) -> Finding:
-    """Whether the Lease is held. Holders write their own time, so it is compared with care."""
-    spec = lease.spec
+def lease_finding(subject: str, spec: LeaseSpec, now: datetime) -> Finding:
+    """Whether a Lease is held. Holders write their own time, so it is compared with care."""
     if not spec.holder_identity:
         return bad(subject, "nobody leads, so nothing is done", "look at the logs of the replicas")
-    age = now - spec.renew_time if spec.renew_time is not None else timedelta(0)
+    age = now - datetime.fromisoformat(spec.renew_time) if spec.renew_time else timedelta(0)
     seconds = max(0, round(age.total_seconds()))
     if age > 2 * timedelta(seconds=spec.lease_duration_seconds):
         return bad(

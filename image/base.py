@@ -1,0 +1,59 @@
+"""The base of the image: Python from Debian's packages, without a shell or any other program."""
+
+import subprocess
+from pathlib import Path
+from shutil import which
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from image.errors import ImageError
+
+RELEASE = "bookworm"
+PYTHON = "python3.11"
+INCLUDED = (PYTHON, "libstdc++6")
+# `dpkg` and `tar` come as dependencies of libraries, and nobody runs them.
+REMOVED = "usr/share/doc usr/share/man usr/share/info usr/share/locale usr/share/lintian"
+USER = "nonroot:x:65532:65532:nonroot:/nonexistent:/usr/sbin/nologin"
+
+
+class DebianPackage(NamedTuple):
+    """A package that was unpacked into the base."""
+
+    name: str
+    version: str
+    architecture: str
+
+
+def build_base(archive: Path, architecture: str) -> list[DebianPackage]:
+    """Write the base as a tar archive; the packages in it."""
+    program = which("mmdebstrap")
+    if program is None:
+        raise ImageError("mmdebstrap is not installed; on Debian: apt-get install mmdebstrap")
+    listing = archive.with_suffix(".packages")
+    # The only hook of this variant. Nothing is installed, so what is deleted is not missed.
+    clean_up = (
+        f'cd "$1" && ls var/cache/apt/archives > {listing} && rm -rf {REMOVED} && '
+        f"find bin sbin usr/bin usr/sbin ! -type d ! -name {PYTHON} -delete && "
+        f'echo "{USER}" > etc/passwd && echo nonroot:x:65532: > etc/group'
+    )
+    command = [
+        program,
+        "--quiet",
+        "--variant=extract",
+        f"--architectures={architecture}",
+        f"--include={','.join(INCLUDED)}",
+        f"--extract-hook={clean_up}",
+        RELEASE,
+        str(archive),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ImageError(f"mmdebstrap: {done.stderr.strip()}")
+    names = listing.read_text().split()
+    return [package_of(name) for name in names if name.endswith(".deb")]
+
+
+def package_of(file: str) -> DebianPackage:
+    """The package in a file such as `zlib1g_1%3a1.2.13_amd64.deb`."""
+    name, version, architecture = file.removesuffix(".deb").split("_")
+    return DebianPackage(name, unquote(version), architecture)
