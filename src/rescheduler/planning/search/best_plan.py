@@ -39,6 +39,10 @@ class BestPlan:
                 return True
         return False
 
+    def value_of(self, steps: Sequence[SearchStep]) -> float:
+        """What the cluster costs after these steps, possible or not."""
+        return self._value.after(steps)
+
     def _consider(self, steps: list[SearchStep]) -> None:
         value = self._value.after(steps)
         if value < self.value - _REAL_GAIN:
