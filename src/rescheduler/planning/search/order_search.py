@@ -41,12 +41,17 @@ class OrderSearch:
         free: Floats,
         demand_of: Callable[[int], Floats],
         kind_of: Callable[[int], int],
+        is_independent: Callable[[int], bool],
     ) -> None:
-        """`free` is kept up to date by the taker: a row per resource, a column per node."""
+        """`free` is kept up to date by the taker: a row per resource, a column per node.
+
+        A pod is independent if only room decides where it may go, and whom it hinders.
+        """
         self._taker = taker
         self._free = free
         self._demand_of = demand_of
         self._kind_of = kind_of
+        self._is_independent = is_independent
 
     def order(self, steps: Sequence[SearchStep], parkings: int) -> list[SearchStep] | None:
         """All of these steps in an order, with so many more; None if none was found.
@@ -123,7 +128,11 @@ class OrderSearch:
         progress = True
         while progress:
             roomy = self._roomy_targets()
-            tried = [(pod, target) for pod, target in self._possible() if target in roomy]
+            tried = [
+                (pod, target)
+                for pod, target in self._possible()
+                if target in roomy and self._is_independent(pod)
+            ]
             progress = sum(self._is_open(*each) and self._take(*each) for each in tried) > 0
 
     def _is_open(self, pod: int, target: int) -> bool:

@@ -68,6 +68,7 @@ class MoveOrdering:
             self._free,
             lambda pod: self._demand[:, int(self._template_of[pod])],
             lambda pod: int(kinds[self._template_of[pod]]),
+            self._is_independent,
         )
         most = min(self._problem.max_moves - len(steps), _MOST_PARKED)
         for parkings in range(1, most + 1) if may_park else (0,):
@@ -75,6 +76,10 @@ class MoveOrdering:
             if found is not None:
                 return found
         return None
+
+    def _is_independent(self, pod: int) -> bool:
+        template = int(self._template_of[pod])
+        return not (self._checker.depends_on_pods[template] or self._checker.affected_by(template))
 
     def _try(self, steps: Sequence[SearchStep], kinds: Ints, may_park: bool) -> list[SearchStep]:
         waiting = _WaitingSteps(steps, kinds[self._template_of[[step.pod for step in steps]]])

@@ -9,6 +9,7 @@ halves lose the mean, and few solutions of the master problem are enough.
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,16 @@ _LITTLE = 0.1
 # A choice is followed further while it is no worse than the best one by this share of the gap.
 _MUCH_WORSE = 0.6
 
+
+class Offered(NamedTuple):
+    """What came of an offer."""
+
+    best: float
+    """The value of the best plan so far."""
+    blamed: Bools
+    """Nodes whose columns are to blame if no plan is as good as what was offered."""
+
+
 _Choice = tuple[float, int, Bools, Floats]
 """The value of the master problem, a number, the columns it excludes, and the shares of others."""
 
@@ -36,10 +47,10 @@ class BranchAndBound:
         pool: ColumnPool,
         judge: NodeContents,
         master: MasterProblem,
-        offer: Callable[[Contents], float],
+        offer: Callable[[Contents], Offered],
         out_of_time: Callable[[], bool],
     ) -> None:
-        """`offer` takes the contents of all nodes; it returns the value of the best plan so far."""
+        """`offer` takes the contents of all nodes."""
         self._pool = pool
         # Without moves: what they cost would make a difference between contents that are as good.
         self._costs = judge.costs(pool.node, pool.contents)
@@ -143,13 +154,13 @@ class BranchAndBound:
         return of_node & upper, of_node & ~upper
 
     def _take(self, value: float, used: Numbers, excluded: Bools) -> None:
-        """Offer whole columns. If no plan is as good as they are, go on without just these."""
+        """Offer whole columns. If no plan is as good as they are, go on without those to blame."""
         chosen = used[np.argsort(self._pool.node[used])]
-        self._best = self._offer(self._pool.contents[chosen])
+        self._best, blamed = self._offer(self._pool.contents[chosen])
         self._has_offered = True
         self._in_vain_left -= self._is_better(value)
         fixed = excluded
-        for column in chosen[self._changes[chosen]].tolist():
+        for column in chosen[self._changes[chosen] & blamed].tolist():
             if not self._is_better(value) or not self._goes_on():
                 return
             without = fixed.copy()

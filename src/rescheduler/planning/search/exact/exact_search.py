@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rescheduler.model.snapshot import Bools
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.best_plan import BestPlan
 from rescheduler.planning.search.columns.class_transport import ClassTransport
@@ -16,9 +17,10 @@ from rescheduler.planning.search.columns.node_contents import NodeContents
 from rescheduler.planning.search.columns.placement_repair import PlacementRepair
 from rescheduler.planning.search.columns.pod_classes import Contents, PodClasses
 from rescheduler.planning.search.columns.pricing import Pricing
-from rescheduler.planning.search.exact.branch_and_bound import BranchAndBound
+from rescheduler.planning.search.exact.branch_and_bound import BranchAndBound, Offered
 from rescheduler.planning.search.exact.complete_columns import CompleteColumns
 from rescheduler.planning.search.exact.ordered_rows import OrderedRows
+from rescheduler.planning.search.steps import SearchStep
 
 # Nodes times classes: what is larger is searched by `columns`.
 _SMALL = 1_000
@@ -68,7 +70,7 @@ class ExactSearch:
         self._penalties = self._cost.penalties().times(_SEVERE)
         self._transport = ClassTransport(problem, classes)
         self._nodes = np.arange(len(problem.snapshot.nodes), dtype=np.int32)
-        self._offered: set[bytes] = set()
+        self._blamed: dict[bytes, Bools] = {}
         self._ordered = OrderedRows(problem, self._linking, self._judge)
         self._without_order = False
         # By how much plans are worth more than their contents: what columns do not see.
@@ -157,15 +159,21 @@ class ExactSearch:
         tree = BranchAndBound(self._pool, self._judge, master, self._offer, self._out_of_time)
         tree.run(effort.solutions, self._best, self._least_gain, effort.in_vain)
 
-    def _offer(self, contents: Contents) -> float:
-        """Offer the plan that leads to these contents; returns the value of the best."""
+    def _offer(self, contents: Contents) -> Offered:
+        """Offer the plan that leads to these contents."""
         contents = self._repair.repair(contents)
         key = contents.tobytes()
-        if key not in self._offered:
-            self._offered.add(key)
+        if key not in self._blamed:
             steps = self._transport.steps(contents)
             if not self._best_plan.offer(steps, self._classes.of_template):
                 self._without_order = True
             if self._beyond_columns is None:
                 self._beyond_columns = self._best_plan.value_of(steps) - self._total(contents)
-        return self._best
+            self._blamed[key] = self._to_blame(self._best_plan.stuck)
+        return Offered(self._best, self._blamed[key])
+
+    def _to_blame(self, stuck: list[SearchStep]) -> Bools:
+        """The nodes at both ends of steps that wait for each other; all if there are none."""
+        blamed = np.full(len(self._nodes), not stuck)
+        blamed[[step.source for step in stuck] + [step.target for step in stuck]] = True
+        return blamed
