@@ -133,9 +133,9 @@ class OrderSearch:
                 for pod, target in self._possible()
                 if target in roomy and self._is_independent(pod)
             ]
-            progress = sum(self._is_open(*each) and self._take(*each) for each in tried) > 0
+            progress = sum(self._still_waits(*each) and self._take(*each) for each in tried) > 0
 
-    def _is_open(self, pod: int, target: int) -> bool:
+    def _still_waits(self, pod: int, target: int) -> bool:
         """Whether the pod still waits, and the target for it."""
         return pod in self._where and (self._kind_of(pod), target) in self._targets
 
