@@ -97,7 +97,7 @@ class ExactSearch:
         if not self._generate():
             return
         start = float(self._judge.costs(self._nodes, self._judge.start).sum())
-        self._least_gain = _LEAST_GAIN * max(min(self._best, start) - self._master.value, 0.0)
+        self._least_gain = _LEAST_GAIN * max(start - self._master.value, 0.0)
         for effort in _EFFORTS:
             self._branch(effort)
             gap = self._best - self._master.value
