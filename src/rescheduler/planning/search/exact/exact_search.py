@@ -36,7 +36,9 @@ class _Effort(NamedTuple):
     """How long it is searched for whole columns, and how many are added afterwards."""
 
     solutions: int
-    """Of the master problem."""
+    """Of the master problem, at least."""
+    shares: int
+    """Solutions times columns, if that makes more: few columns are solved for in no time."""
     in_vain: int
     """Offers without an order after which ordered ones are looked for."""
     listed: int
@@ -46,7 +48,11 @@ class _Effort(NamedTuple):
 
 
 # First with the columns that solve the master problem, then with more and more.
-_EFFORTS = (_Effort(150, 5, 500, 300), _Effort(150, 10, 2_500, 1_500), _Effort(300, 30, 0, 0))
+_EFFORTS = (
+    _Effort(150, 0, 5, 500, 300),
+    _Effort(150, 0, 10, 2_500, 1_500),
+    _Effort(300, 240_000, 30, 0, 0),
+)
 
 
 class ExactSearch:
@@ -157,7 +163,8 @@ class ExactSearch:
 
     def _choose(self, master: MasterProblem, effort: _Effort) -> None:
         tree = BranchAndBound(self._pool, self._judge, master, self._offer, self._out_of_time)
-        tree.run(effort.solutions, self._best, self._least_gain, effort.in_vain)
+        solutions = max(effort.solutions, effort.shares // len(self._pool))
+        tree.run(solutions, self._best, self._least_gain, effort.in_vain)
 
     def _offer(self, contents: Contents) -> Offered:
         """Offer the plan that leads to these contents."""
