@@ -6,7 +6,9 @@ import pytest
 
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import make_plan
+from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.columns.column_search import ColumnSearch
+from rescheduler.planning.search.columns.pod_classes import pod_classes
 from rescheduler.settings import Limit, Percent, StrategyName
 from testcluster.builders import node
 from testcluster.snapshots import snapshot_of
@@ -19,6 +21,10 @@ from tests.planning.columns.problems import (
     problem_for,
     replicas,
 )
+
+
+def search(problem: Problem, *, is_over: bool = False) -> ColumnSearch:
+    return ColumnSearch(problem, pod_classes(problem), lambda: is_over)
 
 
 def used_after(cluster: Objects, plan: Plan) -> dict[str, int]:
@@ -95,14 +101,14 @@ def test_pods_that_exclude_each_other_stay_apart() -> None:
 def test_the_same_problem_gives_the_same_steps() -> None:
     cluster = [priced(name, 1.0 + number / 10) for number, name in enumerate("abcdefgh")]
     cluster += replicas("web", "aabbccddeeffgghh") + replicas("big", "aceg", cpu="3")
-    found = [next(ColumnSearch(problem_for(cluster), lambda: False).run()) for _ in range(2)]
+    found = [next(search(problem_for(cluster)).run()) for _ in range(2)]
     assert found[0] == found[1]
     assert found[0]
 
 
 def test_without_time_nothing_is_found_and_nothing_breaks() -> None:
     cluster = [priced("a", 1.0), priced("b", 1.5), *replicas("web", "ab")]
-    assert list(ColumnSearch(problem_for(cluster), lambda: True).run()) == []
+    assert list(search(problem_for(cluster), is_over=True).run()) == []
 
 
 def test_a_spread_constraint_is_kept() -> None:
@@ -126,7 +132,7 @@ def test_every_step_leads_from_where_its_pod_is() -> None:
     cluster = [priced(name, 1.0) for name in "abcd"]
     cluster += replicas("web", "aabbccdd")
     problem = problem_for(cluster)
-    for steps in ColumnSearch(problem, lambda: False).run():
+    for steps in search(problem).run():
         pods = np.array([step.pod for step in steps])
         assert problem.snapshot.pods.node[pods].tolist() == [step.source for step in steps]
         assert all(step.source != step.target for step in steps)

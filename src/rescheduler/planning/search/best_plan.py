@@ -25,6 +25,8 @@ class BestPlan:
         self._value = PlanValue(problem, checker)
         self.steps = whole_groups(problem, self._order, steps)
         self.value = self._value.after(self.steps)
+        self.stuck: list[SearchStep] = []
+        """Those steps of the last offer that wait for each other, and would have to be parked."""
 
     def offer(self, steps: Sequence[SearchStep], kind_of: Ints | None = None) -> bool:
         """Take those of these steps that are possible, if that is the best yet.
@@ -35,9 +37,16 @@ class BestPlan:
         for may_park in (False, True):
             ordered = self._order.executable(steps, kind_of, may_park=may_park)
             self._consider(whole_groups(self._problem, self._order, ordered))
+            if not may_park:
+                done = {step.pod for step in ordered}
+                self.stuck = [step for step in steps if step.pod not in done]
             if len(ordered) >= len(steps):
                 return True
         return False
+
+    def value_of(self, steps: Sequence[SearchStep]) -> float:
+        """What the cluster costs after these steps, possible or not."""
+        return self._value.after(steps)
 
     def _consider(self, steps: list[SearchStep]) -> None:
         value = self._value.after(steps)

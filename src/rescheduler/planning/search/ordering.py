@@ -18,10 +18,11 @@ from rescheduler.model.snapshot import Floats, Ints
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.planning.problem.allowances import Allowances
 from rescheduler.planning.problem.problem import Problem
+from rescheduler.planning.search.order_search import OrderSearch
 from rescheduler.planning.search.steps import SearchStep
 
-# With so few steps, so many other orders are tried.
-_FEW, _OTHER_ORDERS = 40, 8
+# So few steps are searched for an order, and so many of them may be parked.
+_FEW, _MOST_PARKED = 40, 3
 # Targets of other pods of its kind that are tried for a pod.
 _TARGETS_TRIED = 5
 # When all wait: targets that something is made to leave, pods that are tried for it, and nodes.
@@ -54,14 +55,31 @@ class MoveOrdering:
         """
         kinds = self._own_kinds if kind_of is None else kind_of
         best = self._try(steps, kinds, may_park)
-        if len(steps) <= _FEW:
-            random = np.random.default_rng(len(steps))
-            for _ in range(_OTHER_ORDERS):
-                if len(best) >= len(steps):
-                    break
-                shuffled = [steps[index] for index in random.permutation(len(steps))]
-                best = max(best, self._try(shuffled, kinds, may_park), key=len)
-        return best
+        if len(steps) > _FEW or (len(best) >= len(steps) and not may_park):
+            return best
+        return self._searched(steps, kinds, may_park) or best
+
+    def _searched(
+        self, steps: Sequence[SearchStep], kinds: Ints, may_park: bool
+    ) -> list[SearchStep] | None:
+        """All steps in an order that was searched for, with as few parkings as possible."""
+        search = OrderSearch(
+            self,
+            self._free,
+            lambda pod: self._demand[:, int(self._template_of[pod])],
+            lambda pod: int(kinds[self._template_of[pod]]),
+            self._is_independent,
+        )
+        most = min(self._problem.max_moves - len(steps), _MOST_PARKED)
+        for parkings in range(1, most + 1) if may_park else (0,):
+            found = search.order(steps, parkings)
+            if found is not None:
+                return found
+        return None
+
+    def _is_independent(self, pod: int) -> bool:
+        template = int(self._template_of[pod])
+        return not (self._checker.depends_on_pods[template] or self._checker.affected_by(template))
 
     def _try(self, steps: Sequence[SearchStep], kinds: Ints, may_park: bool) -> list[SearchStep]:
         waiting = _WaitingSteps(steps, kinds[self._template_of[[step.pod for step in steps]]])
@@ -70,9 +88,9 @@ class MoveOrdering:
                 continue
             if not may_park or not self._park_one(waiting):
                 break
-        done, self._done = self._done, []
+        done = list(self._done)
         for step in reversed(done):
-            self._take_back(step)
+            self.take_back(step)
         return done
 
     # ------------------------------------------------------------ what is possible now
@@ -94,12 +112,13 @@ class MoveOrdering:
     def _take_one(self, step: SearchStep, waiting: "_WaitingSteps") -> bool:
         """Move the pod to its target or to that of another pod of its kind, if it fits now."""
         for target in waiting.targets_for(step)[:_TARGETS_TRIED]:
-            if target != step.source and self._take(SearchStep(step.pod, step.source, target)):
+            if target != step.source and self.take(SearchStep(step.pod, step.source, target)):
                 waiting.remove(step, target)
                 return True
         return False
 
-    def _take(self, step: SearchStep) -> bool:
+    def take(self, step: SearchStep) -> bool:
+        """Carry out a step if it is possible after those that were carried out; says whether."""
         template = int(self._template_of[step.pod])
         allowances, demand = self._allowances, self._demand[:, template]
         if (
@@ -124,7 +143,9 @@ class MoveOrdering:
         avoided = problem.objective.avoids(node, then, is_requested=is_requested)
         return avoided is not None and bool(avoided[0])
 
-    def _take_back(self, step: SearchStep) -> None:
+    def take_back(self, step: SearchStep) -> None:
+        """Undo the last step."""
+        self._done.pop()
         self._place(SearchStep(step.pod, step.target, step.source), -1)
 
     def _place(self, step: SearchStep, count: int) -> None:
@@ -170,7 +191,7 @@ class MoveOrdering:
         if not waiting.may_park(step):
             return False
         for node in self._parkings(step, waiting):
-            if self._take(SearchStep(step.pod, step.source, node)):
+            if self.take(SearchStep(step.pod, step.source, node)):
                 waiting.park(step, node)
                 return True
         return False

@@ -7,7 +7,9 @@ from typing import NamedTuple
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.best_plan import BestPlan
 from rescheduler.planning.search.columns.column_search import ColumnSearch
+from rescheduler.planning.search.columns.pod_classes import pod_classes
 from rescheduler.planning.search.descent import Descent
+from rescheduler.planning.search.exact.exact_search import ExactSearch
 from rescheduler.planning.search.ordering import MoveOrdering
 from rescheduler.planning.search.pod_groups import whole_groups
 from rescheduler.planning.search.steps import SearchStep
@@ -40,9 +42,12 @@ def find_steps(problem: Problem, out_of_time: Callable[[], bool]) -> FoundSteps:
         return FoundSteps(_as_they_are(problem, descent.steps), descent.was_cut_short)
     best_plan = BestPlan(problem, descent.steps)
     best_plan.offer(_later_steps(problem))
-    columns = ColumnSearch(problem, _or_after_enough_steps(problem, out_of_time))
-    for steps in columns.run():
-        if best_plan.offer(steps, columns.classes.of_template) or out_of_time():
+    classes, in_time = pod_classes(problem), _or_after_enough_steps(problem, out_of_time)
+    if ExactSearch.suits(classes):
+        ExactSearch(problem, classes, best_plan, in_time).run()
+        return FoundSteps(best_plan.steps, descent.was_cut_short)
+    for steps in ColumnSearch(problem, classes, in_time).run():
+        if best_plan.offer(steps, classes.of_template) or out_of_time():
             break
     return FoundSteps(best_plan.steps, descent.was_cut_short)
 

@@ -4,31 +4,27 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from rescheduler.model.snapshot import Bools, Floats
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.columns.class_transport import ClassTransport
 from rescheduler.planning.search.columns.column_pool import ColumnPool
+from rescheduler.planning.search.columns.contents_cost import ContentsCost
 from rescheduler.planning.search.columns.integer_choice import IntegerChoice
 from rescheduler.planning.search.columns.linking_rows import LinkingRows
-from rescheduler.planning.search.columns.master_problem import MasterProblem, Penalties
+from rescheduler.planning.search.columns.master_problem import MasterProblem
 from rescheduler.planning.search.columns.node_contents import NodeContents
 from rescheduler.planning.search.columns.placement_repair import PlacementRepair
-from rescheduler.planning.search.columns.pod_classes import Contents, Numbers, pod_classes
-from rescheduler.planning.search.columns.pricing import pricings
+from rescheduler.planning.search.columns.pod_classes import Contents, Numbers, PodClasses
+from rescheduler.planning.search.columns.pricing import Pricing, ways_at_once
 from rescheduler.planning.search.steps import SearchStep
 
 # Rounds of pricing with a low penalty for unplaced pods, and then with a high one.
 _FIRST_ROUNDS, _ROUNDS = 4, 30
-# A round that gains less than this share of the value is one of the last. Not in a small cluster,
-# of so many nodes times classes: there, rounds take no time.
-_LITTLE, _SMALL = 5e-4, 1_000
-# How often columns are added and chosen from in a small cluster, and how many at once.
-_CHOICES, _MOST_NEARBY = 3, 1_500
-_NOTHING = 1e-9
+# A round that gains less than this share of the value is one of the last.
+_LITTLE = 5e-4
 # Contents of all nodes that are kept, in case the best cannot be reached.
 _KEPT = 8
 # How often the master problem is solved for whole columns, and what is not worth another one.
-_SOLUTIONS, _SOLUTIONS_IF_SMALL, _LEAST_GAIN = 20, 120, 1e-3
+_SOLUTIONS, _LEAST_GAIN = 20, 1e-3
 _LAST_ROUNDS = 2
 # The high penalty, in low ones: where moves are scarce, they are worth more than room.
 _HIGH, _HIGH_IF_LIMITED = 4.0, 40.0
@@ -41,12 +37,15 @@ _IN_USE = 1e-6
 class ColumnSearch:
     """Finds which pods should go where, all nodes at once."""
 
-    def __init__(self, problem: Problem, out_of_time: Callable[[], bool]) -> None:
+    def __init__(
+        self, problem: Problem, classes: PodClasses, out_of_time: Callable[[], bool]
+    ) -> None:
         self._problem = problem
         self._out_of_time = out_of_time
-        self.classes = pod_classes(problem)
+        self.classes = classes
         self._judge = NodeContents(problem, self.classes)
         self._linking = LinkingRows(problem, self.classes)
+        self._cost = ContentsCost(problem, self._judge, self._linking)
         self._repair = PlacementRepair(self._judge, self._linking)
         self._found = _BestContents()
         self._nodes = np.arange(len(problem.snapshot.nodes), dtype=np.int32)
@@ -56,14 +55,14 @@ class ColumnSearch:
         if not len(self.classes) or not self._problem.max_moves:
             return
         self._pool = self._first_columns()
-        penalties = self._penalties()
+        penalties = self._cost.penalties()
         self._master = MasterProblem(
             self.classes,
             self._linking,
             penalties,
             self._out_of_time,
         )
-        self._pricings = pricings(self._judge, is_small=self._is_small)
+        self._pricing = Pricing(self._judge, ways_at_once(len(self.classes)))
         self._generate(_FIRST_ROUNDS)
         is_limited = self._problem.max_moves < self.classes.totals.sum()
         self._master.set_penalties(penalties.times(_HIGH_IF_LIMITED if is_limited else _HIGH))
@@ -76,48 +75,18 @@ class ColumnSearch:
             yield transport.steps(contents)
 
     def _choose(self) -> None:
-        """Whole columns, with those added that are not worth it in part but may be as a whole."""
+        """Settle on whole columns."""
         least_gain = _LEAST_GAIN * (self._total(self._judge.start) - self._master.value)
-        for _ in range(_CHOICES if self._is_small else 1):
-            before = self._found.least
-            choice = IntegerChoice(self._pool, self._master, self._offer, self._out_of_time)
-            choice.run(_SOLUTIONS_IF_SMALL if self._is_small else _SOLUTIONS, least_gain)
-            if not self._is_small or self._found.least >= before - _NOTHING:
-                break
-            if not self._enrich(self._found.best()[0], least_gain):
-                break
+        choice = IntegerChoice(self._pool, self._master, self._offer, self._out_of_time)
+        choice.run(_SOLUTIONS, least_gain)
 
     def _offer(self, contents: Contents) -> float:
         repaired = self._repair.repair(contents)
         self._found.add(repaired, self._total(repaired))
         return self._found.least
 
-    def _enrich(self, contents: Contents, least_gain: float) -> bool:
-        """Add the columns that could be part of something better than these contents."""
-        gap = self._found.least - self._master.value
-        if gap <= least_gain:
-            return False
-        nodes, used = self._seeds()
-        nodes, used = np.concatenate([nodes, self._nodes]), np.concatenate([used, contents])
-        nearby = self._pricings[0].nearby(nodes, used, self._master.duals, gap, _MOST_NEARBY)
-        self._pool.add(self._nodes, contents)
-        self._pool.add(*nearby)
-        self._master.extend(self._pool)
-        return self._master.solve()
-
     def _total(self, contents: Contents) -> float:
-        """What these contents cost, with penalties for unplaced pods and exceeded limits."""
-        arrivals = self._judge.arrivals(self._nodes, contents)
-        cost = self._judge.costs(self._nodes, contents).sum()
-        cost += float((arrivals @ self.classes.move_prices).sum())
-        unplaced = self.classes.totals - contents.sum(axis=0, dtype=np.int64)
-        penalties = self._master.penalties.unplaced
-        excess = self._linking.excess(contents) * float(penalties.max())
-        return float(cost + np.maximum(unplaced, 0) @ penalties + excess)
-
-    @property
-    def _is_small(self) -> bool:
-        return self._judge.start.size <= _SMALL
+        return self._cost.total(contents, self._master.penalties)
 
     def _first_columns(self) -> ColumnPool:
         pool, start = ColumnPool(self._judge), self._judge.start
@@ -132,33 +101,6 @@ class ColumnSearch:
                     pool.add(self._nodes[possible], then[possible])
         return pool
 
-    def _penalties(self) -> Penalties:
-        """About what it is worth to have no room to find for a pod of each class."""
-        start, demand = self._judge.start, self.classes.demand
-        costs = self._judge.costs(self._nodes, start)
-        saved = np.maximum(costs - self._judge.costs(self._nodes, np.zeros_like(start)), 0.0)
-        has_room = self._judge.have_room(self._nodes, start)
-        saved = saved[has_room] * (len(saved) / max(int(has_room.sum()), 1))
-        size = (demand / np.maximum(self._problem.load.allocatable.mean(axis=1), 1e-9)).max(axis=1)
-        worth = 1.5 * saved.sum() * size / max(float(size @ self.classes.totals), 1e-9)
-        changes = 2.0 * self._typical_changes(costs, has_room) + 1e-6
-        return Penalties(unplaced=worth + changes, placed_twice=changes)
-
-    def _typical_changes(self, costs: Floats, has_room: Bools) -> Floats:
-        """By how much a node's cost changes in the mean when a pod of each class leaves.
-
-        Not counting nodes whose cost is out of proportion, because they hold more than they may.
-        """
-        start, changes = self._judge.start, np.zeros(len(self.classes))
-        for number in range(len(changes)):
-            nodes = self._nodes[(start[:, number] > 0) & has_room]
-            if len(nodes):
-                then = start[nodes]
-                then[:, number] -= 1
-                difference = np.abs(self._judge.costs(nodes, then) - costs[nodes])
-                changes[number] = difference.mean()
-        return np.asarray(np.maximum(changes, changes.max() / 2))
-
     def _generate(self, rounds: int) -> None:
         """Add columns until hardly any helps."""
         before, little = np.inf, 0
@@ -169,7 +111,7 @@ class ColumnSearch:
             value = self._master.value
             little = little + 1 if before - value < _LITTLE * abs(value) else 0
             before = value
-            if little >= _LAST_ROUNDS and not self._is_small:
+            if little >= _LAST_ROUNDS:
                 return
             if not self._price():
                 return
@@ -179,29 +121,20 @@ class ColumnSearch:
     def _price(self) -> bool:
         """Whether columns were added that lower the master problem's value."""
         nodes, contents = self._seeds()
-        return any(
-            self._pool.add(
-                *pricing.improving(nodes, contents, self._master.duals, _COLUMNS_PER_NODE)
-            )
-            for pricing in self._pricings
-        )
+        duals = self._master.duals
+        found = self._pricing.improving(nodes, contents, duals, _COLUMNS_PER_NODE)
+        return self._pool.add(*found) > 0
 
     def _seeds(self) -> tuple[Numbers, Contents]:
-        """Where to look for columns: at those in use, and the newest of nodes to be emptied.
-
-        In a small cluster also at the start: the more places, the less is overlooked.
-        """
+        """Where to look for columns: at those in use, and the newest of nodes to be emptied."""
         pool = self._pool
         holds_some = pool.contents.any(axis=1)
         used = np.flatnonzero((self._master.shares > _IN_USE) & holds_some)
         newest = np.full(len(self._nodes), -1, np.int64)
         filled = np.flatnonzero(holds_some)
         newest[pool.node[filled]] = filled
-        if not self._is_small:
-            newest[pool.node[used]] = -1
+        newest[pool.node[used]] = -1
         columns = np.concatenate([used, newest[newest >= 0]])
-        if self._is_small:
-            columns = np.union1d(columns, np.arange(len(self._nodes)))
         return pool.node[columns], pool.contents[columns]
 
 

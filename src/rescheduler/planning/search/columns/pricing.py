@@ -18,9 +18,9 @@ from rescheduler.planning.search.columns.pod_classes import Contents, Numbers
 
 Float32s = npt.NDArray[np.float32]
 
-# Pods taken out and put in at once. More of them where that makes few ways, or in small clusters.
+# Pods taken out and put in at once. More of them where that makes few ways.
 _AT_ONCE, _MORE_AT_ONCE = 2, (4, 3)
-_FEW_WAYS, _SOME_WAYS = 300, 1_000
+_FEW_WAYS = 300
 # Where there are many ways, only those of classes with some pods, and of the largest classes.
 _MANY_WAYS, _LEAST_PODS, _MOST_CLASSES_IN_PAIRS = 300, 10, 48
 # Pairs of an out and an in whose cost is asked of the objective, in a round; beyond that, it is
@@ -36,16 +36,11 @@ _FORBIDDEN = np.float32(-1e8)
 _SPARE = 3
 
 
-def pricings(contents: NodeContents, *, is_small: bool) -> list["Pricing"]:
-    """How columns are found: the fast way first and, in a small cluster, a thorough one."""
-    classes = len(contents.classes)
-    few, some = (
-        next((size for size in _MORE_AT_ONCE if comb(classes + size, size) <= most), _AT_ONCE)
-        for most in (_FEW_WAYS, _SOME_WAYS)
+def ways_at_once(classes: int) -> int:
+    """How many pods are taken out and put in at once, of so many classes."""
+    return next(
+        (size for size in _MORE_AT_ONCE if comb(classes + size, size) <= _FEW_WAYS), _AT_ONCE
     )
-    if not is_small:
-        return [Pricing(contents, few)]
-    return [Pricing(contents), Pricing(contents, some)] if some > _AT_ONCE else [Pricing(contents)]
 
 
 class Pricing:

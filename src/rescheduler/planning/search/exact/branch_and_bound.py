@@ -1,0 +1,171 @@
+"""One whole column for every node, by branch and bound on the master problem.
+
+A node that has several columns in parts has several costs in the mean of which none may be had:
+half of a node freed, half of a hole. So its columns are split at that mean: either it costs less,
+or more. Where costs do not differ, columns are split by how many pods of a class they hold. Both
+halves lose the mean, and few solutions of the master problem are enough.
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+
+from rescheduler.model.snapshot import Bools, Floats
+from rescheduler.planning.search.columns.column_pool import ColumnPool
+from rescheduler.planning.search.columns.master_problem import MasterProblem
+from rescheduler.planning.search.columns.node_contents import NodeContents
+from rescheduler.planning.search.columns.pod_classes import Contents, Numbers
+
+_WHOLE, _SOME = 1 - 1e-6, 1e-6
+# Costs of a node that differ by less than this share of what may be gained are not split.
+_LITTLE = 0.1
+# A choice is followed further while it is no worse than the best one by this share of the gap.
+_MUCH_WORSE = 0.6
+
+
+class Offered(NamedTuple):
+    """What came of an offer."""
+
+    best: float
+    """The value of the best plan so far."""
+    blamed: Bools
+    """Nodes whose columns are to blame if no plan is as good as what was offered."""
+
+
+_Choice = tuple[float, int, Bools, Floats]
+"""The value of the master problem, a number, the columns it excludes, and the shares of others."""
+
+
+class BranchAndBound:
+    """Chooses columns of a pool that a master problem has been solved for."""
+
+    def __init__(
+        self,
+        pool: ColumnPool,
+        judge: NodeContents,
+        master: MasterProblem,
+        offer: Callable[[Contents], Offered],
+        out_of_time: Callable[[], bool],
+    ) -> None:
+        """`offer` takes the contents of all nodes."""
+        self._pool = pool
+        # Without moves: what they cost would make a difference between contents that are as good.
+        self._costs = judge.costs(pool.node, pool.contents)
+        self._changes = (pool.contents != judge.start[pool.node]).any(axis=1)
+        self._master = master
+        self._offer = offer
+        self._out_of_time = out_of_time
+        self._excluded: Bools = np.zeros(len(pool), bool)
+        self._open: list[_Choice] = []
+        self._number = count()
+        self._left = 0
+
+    def run(self, solutions: int, best: float, least_gain: float, in_vain: int) -> None:
+        """Offer what is found with so many solutions of the master problem.
+
+        What could only be better than the best by less than `least_gain` is not pursued. It ends
+        when so many offers led to no plan that is as good as what was offered.
+        """
+        self._best, self._least_gain, self._left = best, least_gain, solutions
+        self._in_vain_left, self._has_offered = in_vain, False
+        with self._master.choosing():
+            self._note(np.zeros(len(self._pool), bool))
+            while self._open and self._goes_on():
+                value, _, excluded, shares = heappop(self._open)
+                if not self._is_better(value):
+                    break
+                self._follow(value, excluded, shares)
+            self._exclude(np.zeros(len(self._pool), bool))
+
+    def _goes_on(self) -> bool:
+        return self._left > 0 and self._in_vain_left > 0 and not self._out_of_time()
+
+    def _is_better(self, value: float) -> bool:
+        return value < self._best - self._least_gain
+
+    def _follow(self, value: float, excluded: Bools, shares: Floats) -> None:
+        """Split, and follow the better half until it is whole, or no longer among the best.
+
+        The first time, it is always followed to the end, to have something to compare with.
+        """
+        least = value
+        while self._is_better(value) and self._goes_on():
+            used = np.flatnonzero(shares > _SOME)
+            split = self._split(value, used, shares[used])
+            if split is None:
+                self._take(value, used, excluded)
+                return
+            halves = [found for half in split if (found := self._solved(excluded | half))]
+            for other in sorted(halves, key=lambda found: found[:2])[1:]:
+                heappush(self._open, other)
+            if not halves:
+                return
+            best = min(halves, key=lambda found: found[:2])
+            if self._has_offered and best[0] > least + _MUCH_WORSE * (self._best - least):
+                heappush(self._open, best)
+                return
+            value, _, excluded, shares = best
+
+    def _solved(self, excluded: Bools) -> _Choice | None:
+        """The master problem's solution without these columns, if it is better than the best."""
+        self._exclude(excluded)
+        self._left -= 1
+        if not self._master.solve() or not self._is_better(self._master.value):
+            return None
+        # The newest of equals first: that leads to whole columns soon.
+        return self._master.value, -next(self._number), excluded, self._master.shares
+
+    def _note(self, excluded: Bools) -> None:
+        found = self._solved(excluded)
+        if found is not None:
+            heappush(self._open, found)
+
+    def _exclude(self, excluded: Bools) -> None:
+        self._master.include(np.flatnonzero(self._excluded & ~excluded))
+        self._master.exclude(np.flatnonzero(excluded & ~self._excluded))
+        self._excluded = excluded
+
+    def _split(self, value: float, used: Numbers, shares: Floats) -> tuple[Bools, Bools] | None:
+        """Two halves of a node's columns: one of them is to be excluded. None if all are whole."""
+        partly = shares < _WHOLE
+        if not partly.any():
+            return None
+        used, shares = used[partly], shares[partly]
+        node, cost = self._pool.node[used], self._costs[used]
+        mean = np.bincount(node, shares * cost, self._master.nodes)
+        spread = np.bincount(node, shares * np.abs(cost - mean[node]), self._master.nodes)
+        widest = int(spread.argmax())
+        if spread[widest] > _LITTLE * (self._best - value):
+            return self._halves(widest, self._costs > mean[widest])
+        held = np.zeros((self._master.nodes, self._pool.contents.shape[1]))
+        np.add.at(held, node, shares[:, None] * self._pool.contents[used])
+        is_partly = np.abs(held - np.round(held))
+        where, number = np.unravel_index(int(is_partly.argmax()), held.shape)
+        if is_partly[where, number] > _SOME:
+            return self._halves(int(where), self._pool.contents[:, number] > held[where, number])
+        largest = used[shares.argmax()]
+        return self._halves(int(self._pool.node[largest]), np.arange(len(self._pool)) == largest)
+
+    def _halves(self, node: int, upper: Bools) -> tuple[Bools, Bools]:
+        of_node = self._pool.node == node
+        return of_node & upper, of_node & ~upper
+
+    def _take(self, value: float, used: Numbers, excluded: Bools) -> None:
+        """Offer whole columns. If no plan is as good as they are, go on without those to blame."""
+        chosen = used[np.argsort(self._pool.node[used])]
+        self._best, blamed = self._offer(self._pool.contents[chosen])
+        self._has_offered = True
+        self._in_vain_left -= self._is_better(value)
+        fixed = excluded
+        for column in chosen[self._changes[chosen] & blamed].tolist():
+            if not self._is_better(value) or not self._goes_on():
+                return
+            without = fixed.copy()
+            without[column] = True
+            self._note(without)
+            others = self._pool.node == self._pool.node[column]
+            others[column] = False
+            fixed = fixed | others

@@ -1,0 +1,186 @@
+"""The search for small clusters, from a problem to plans that are as good as can be."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from rescheduler.model.snapshot import Bools
+from rescheduler.planning.problem.problem import Problem
+from rescheduler.planning.search.best_plan import BestPlan
+from rescheduler.planning.search.columns.class_transport import ClassTransport
+from rescheduler.planning.search.columns.column_pool import ColumnPool
+from rescheduler.planning.search.columns.contents_cost import ContentsCost
+from rescheduler.planning.search.columns.linking_rows import LinkingRows
+from rescheduler.planning.search.columns.master_problem import MasterProblem
+from rescheduler.planning.search.columns.node_contents import NodeContents
+from rescheduler.planning.search.columns.placement_repair import PlacementRepair
+from rescheduler.planning.search.columns.pod_classes import Contents, PodClasses
+from rescheduler.planning.search.columns.pricing import Pricing
+from rescheduler.planning.search.exact.branch_and_bound import BranchAndBound, Offered
+from rescheduler.planning.search.exact.complete_columns import CompleteColumns
+from rescheduler.planning.search.exact.ordered_rows import OrderedRows
+from rescheduler.planning.search.steps import SearchStep
+
+# Nodes times classes: what is larger is searched by `columns`.
+_SMALL = 1_000
+# Unplaced pods cost so much more than is likely that none stays unplaced if there is any room.
+_SEVERE = 40.0
+_COLUMNS_PER_NODE, _ROUNDS = 6, 60
+# Of what there is to gain: less is not worth another solution.
+_LEAST_GAIN = 3e-4
+_IN_USE = 1e-6
+
+
+class _Effort(NamedTuple):
+    """How long it is searched for whole columns, and how many are added afterwards."""
+
+    solutions: int
+    """Of the master problem, at least."""
+    shares: int
+    """Solutions times columns, if that makes more: few columns are solved for in no time."""
+    in_vain: int
+    """Offers without an order after which ordered ones are looked for."""
+    listed: int
+    """Columns that may be better."""
+    nearby: int
+    """Such columns of nodes that have more than are listed, near those in use."""
+
+
+# First with the columns that solve the master problem, then with more and more.
+_EFFORTS = (
+    _Effort(150, 0, 5, 500, 300),
+    _Effort(150, 0, 10, 2_500, 1_500),
+    _Effort(300, 240_000, 30, 0, 0),
+)
+
+
+class ExactSearch:
+    """Offers the plans that lead to the best contents of all nodes."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        classes: PodClasses,
+        best_plan: BestPlan,
+        out_of_time: Callable[[], bool],
+    ) -> None:
+        self._problem = problem
+        self._classes = classes
+        self._best_plan = best_plan
+        self._out_of_time = out_of_time
+        self._judge = NodeContents(problem, classes)
+        self._linking = LinkingRows(problem, classes)
+        self._repair = PlacementRepair(self._judge, self._linking)
+        self._cost = ContentsCost(problem, self._judge, self._linking)
+        self._penalties = self._cost.penalties().times(_SEVERE)
+        self._transport = ClassTransport(problem, classes)
+        self._nodes = np.arange(len(problem.snapshot.nodes), dtype=np.int32)
+        self._blamed: dict[bytes, Bools] = {}
+        self._ordered = OrderedRows(problem, self._linking, self._judge)
+        self._without_order = False
+        # By how much plans are worth more than their contents: what columns do not see.
+        self._beyond_columns: float | None = None
+        if not classes.homeless.any():
+            self._beyond_columns = best_plan.value_of([]) - self._total(self._judge.start)
+
+    @staticmethod
+    def suits(classes: PodClasses) -> bool:
+        """Whether a problem with these classes is small enough."""
+        return 0 < classes.start.size <= _SMALL
+
+    def run(self) -> None:
+        """Offer plans until none can be much better than the best."""
+        self._listed = CompleteColumns(self._judge, self._problem.max_moves)
+        self._pool = ColumnPool(self._judge)
+        self._pool.add(self._nodes, self._judge.start)
+        simple = self._listed.is_simple
+        self._pool.add(self._listed.node[simple], self._listed.contents[simple])
+        self._master = MasterProblem(
+            self._classes, self._linking, self._penalties, self._out_of_time
+        )
+        self._pricing = Pricing(self._judge)
+        if not self._generate():
+            return
+        start = float(self._judge.costs(self._nodes, self._judge.start).sum())
+        self._least_gain = _LEAST_GAIN * max(start - self._master.value, 0.0)
+        for effort in _EFFORTS:
+            self._branch(effort)
+            gap = self._best - self._master.value
+            if gap <= self._least_gain or not self._extend(gap, effort):
+                return
+
+    @property
+    def _best(self) -> float:
+        """The value of the best plan, as columns see it."""
+        if self._beyond_columns is None:
+            return np.inf
+        return self._best_plan.value - self._beyond_columns
+
+    def _total(self, contents: Contents) -> float:
+        return self._cost.total(contents, self._penalties)
+
+    def _generate(self) -> bool:
+        """Add columns until none helps; False if there was no time to."""
+        for _ in range(_ROUNDS):
+            self._master.extend(self._pool)
+            if self._out_of_time() or not self._master.solve():
+                return False
+            duals = self._master.duals
+            added = self._pool.add(*self._listed.improving(duals, _COLUMNS_PER_NODE))
+            if not added and not self._listed.is_complete.all():
+                added = self._pool.add(*self._pricing.improving(*self._in_use(), duals, 1))
+            if not added:
+                return True
+        return True
+
+    def _in_use(self) -> tuple["np.typing.NDArray[np.signedinteger]", Contents]:
+        """Columns with a share, of nodes that have columns which are not listed."""
+        used = np.flatnonzero(self._master.shares > _IN_USE)
+        used = used[~self._listed.is_complete[self._pool.node[used]]]
+        return self._pool.node[used], self._pool.contents[used]
+
+    def _extend(self, gap: float, effort: _Effort) -> bool:
+        """Add columns that could be part of something better than the best plan."""
+        duals = self._master.duals
+        self._pool.add(*self._listed.within(duals, gap, effort.listed))
+        nodes, contents = self._in_use()
+        if len(nodes):
+            self._pool.add(*self._pricing.nearby(nodes, contents, duals, gap, effort.nearby))
+        self._master.extend(self._pool)
+        return self._master.solve()
+
+    def _branch(self, effort: _Effort) -> None:
+        """Choose among the columns so far; then, if what was chosen has no order, such that has."""
+        self._choose(self._master, effort)
+        if self._without_order:
+            ordered = MasterProblem(
+                self._classes, self._ordered, self._penalties, self._out_of_time
+            )
+            ordered.extend(self._pool)
+            if ordered.solve():
+                self._choose(ordered, effort)
+
+    def _choose(self, master: MasterProblem, effort: _Effort) -> None:
+        tree = BranchAndBound(self._pool, self._judge, master, self._offer, self._out_of_time)
+        solutions = max(effort.solutions, effort.shares // len(self._pool))
+        tree.run(solutions, self._best, self._least_gain, effort.in_vain)
+
+    def _offer(self, contents: Contents) -> Offered:
+        """Offer the plan that leads to these contents."""
+        contents = self._repair.repair(contents)
+        key = contents.tobytes()
+        if key not in self._blamed:
+            steps = self._transport.steps(contents)
+            if not self._best_plan.offer(steps, self._classes.of_template):
+                self._without_order = True
+            if self._beyond_columns is None:
+                self._beyond_columns = self._best_plan.value_of(steps) - self._total(contents)
+            self._blamed[key] = self._to_blame(self._best_plan.stuck)
+        return Offered(self._best, self._blamed[key])
+
+    def _to_blame(self, stuck: list[SearchStep]) -> Bools:
+        """The nodes at both ends of steps that wait for each other; all if there are none."""
+        blamed = np.full(len(self._nodes), not stuck)
+        blamed[[step.source for step in stuck] + [step.target for step in stuck]] = True
+        return blamed
