@@ -39,7 +39,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.tables.table import TableChange
 from rescheduler.planning.context import LaterMove, PlanningContext
 from rescheduler.planning.plan import Plan
-from rescheduler.planning.planner import SEARCHING, make_plan
+from rescheduler.planning.planner import make_plan
 from rescheduler.planning.strategies import cordons_nodes
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.planning.unchanged_until import same_until
@@ -169,8 +169,12 @@ class PlanningLoop:
 
     def _plan(self, snapshot: Snapshot, policy: Policy, context: PlanningContext) -> Plan:
         seconds = self._clock.seconds
-        end = seconds() + SEARCHING * policy.planning_timeout_seconds
-        return make_plan(snapshot, policy, context, self._strategies, lambda: seconds() >= end)
+        start, timeout = seconds(), policy.planning_timeout_seconds
+
+        def time_used() -> float:
+            return (seconds() - start) / timeout
+
+        return make_plan(snapshot, policy, context, self._strategies, time_used)
 
     def _publish(self, finished: Round, why: str = "") -> Round:
         """Log a round and pass it to the subscribers."""

@@ -10,7 +10,7 @@ waits for, and on from there. That is a move more.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -31,8 +31,15 @@ _AWAITED_TRIED, _PODS_TRIED, _PARKINGS_TRIED = 8, 3, 6
 class MoveOrdering:
     """Finds out which steps can be carried out, on a checker with the pods as at the start."""
 
-    def __init__(self, problem: Problem, checker: FeasibilityChecker) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        checker: FeasibilityChecker,
+        out_of_time: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Once there is no time left, steps that are not in order yet are left out."""
         self.checker = checker
+        self._out_of_time = out_of_time
         self._problem = problem
         self._checker = checker
         self._demand = problem.load.demand
@@ -57,7 +64,7 @@ class MoveOrdering:
         if len(steps) <= _FEW:
             random = np.random.default_rng(len(steps))
             for _ in range(_OTHER_ORDERS):
-                if len(best) >= len(steps):
+                if len(best) >= len(steps) or self._out_of_time():
                     break
                 shuffled = [steps[index] for index in random.permutation(len(steps))]
                 best = max(best, self._try(shuffled, kinds, may_park), key=len)
@@ -65,7 +72,7 @@ class MoveOrdering:
 
     def _try(self, steps: Sequence[SearchStep], kinds: Ints, may_park: bool) -> list[SearchStep]:
         waiting = _WaitingSteps(steps, kinds[self._template_of[[step.pod for step in steps]]])
-        while len(waiting):
+        while len(waiting) and not self._out_of_time():
             if self._take_what_fits(waiting):
                 continue
             if not may_park or not self._park_one(waiting):
@@ -89,7 +96,12 @@ class MoveOrdering:
                 -awaited[step.source],
             ),
         )
-        return sum(self._take_one(step, waiting) for step in order) > 0
+        taken = 0
+        for step in order:
+            if self._out_of_time():
+                break
+            taken += self._take_one(step, waiting)
+        return taken > 0
 
     def _take_one(self, step: SearchStep, waiting: "_WaitingSteps") -> bool:
         """Move the pod to its target or to that of another pod of its kind, if it fits now."""
