@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.clusters import fragmented_snapshot, priced_snapshot
+from benchmarks.clusters import fragmented_snapshot, grown_snapshot, priced_snapshot
 from benchmarks.figures import Figure, median_times, report
 from rescheduler.cli.commands.plan import share_used
 from rescheduler.model.resources import CPU, MEMORY
@@ -22,9 +22,10 @@ REPEAT = 5
 
 def main() -> None:
     priced = priced_snapshot(850, 5_000, apps=1_200)
+    grown = grown_snapshot(950, 9_200, apps=400)
     fragmented = fragmented_snapshot(280, 2_000)
     sparse = fragmented_snapshot(2_000, 5_000)
-    report([*packing(priced), *tidying(fragmented), *tidying(sparse), *small()])
+    report([*packing(priced), *packing(grown), *tidying(fragmented), *tidying(sparse), *small()])
 
 
 def packing(snapshot: Snapshot) -> Iterator[Figure]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 # Until when columns are generated, searches look for moves, and moves are brought into order. The
 # rest is for putting the plan into words.
-_GENERATING, _SEARCHING, _ORDERING = 0.45, 0.65, 0.95
+_GENERATING, _SEARCHING, _ORDERING = 0.45, 0.6, 0.88
 
 
 class PlanningTime:
