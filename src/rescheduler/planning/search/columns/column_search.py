@@ -84,7 +84,7 @@ class ColumnSearch:
         high = penalties.times(_HIGH_IF_LIMITED if is_limited else _HIGH)
         if is_limited or not self._is_large or not self._generate_from_common_contents(high):
             self._generate(_FIRST_ROUNDS)
-        self._master.set_penalties(high)
+            self._master.set_penalties(high)
         self._generate(_ROUNDS)
         if self._master.is_solved:
             self._choose()
@@ -220,6 +220,9 @@ class ColumnSearch:
         else:
             dual.solve(self._pool)
         self._keep_best(dual.reduced_costs)
+        self._master.set_penalties(penalties)
+        self._master.extend(self._pool)
+        self._master.solve_from_nothing()
         return True
 
     def _keep_best(self, reduced_costs: Floats) -> None:
