@@ -73,11 +73,12 @@ class Machine:
     cpu: int
     memory_gib: int
     price: float = 1.0
+    pods: int = 250
     apps: set[str] = field(default_factory=set)
 
     def node(self) -> JsonObject:
         """The node, empty and with its price."""
-        built = node(self.name, cpu=str(self.cpu), memory=f"{self.memory_gib}Gi", pods=250)
+        built = node(self.name, cpu=str(self.cpu), memory=f"{self.memory_gib}Gi", pods=self.pods)
         built["metadata"]["annotations"]["rescheduler.dev/node-cost"] = f"{self.price:.3f}"
         return built
 
@@ -94,12 +95,14 @@ class App:
     def fits(self, machine: Machine) -> bool:
         """Whether one more pod fits on the machine."""
         has_room = self.cpu <= machine.cpu and self.memory_gib <= machine.memory_gib
+        has_room = has_room and machine.pods > 0
         return has_room and not (self.keeps_apart and self.name in machine.apps)
 
     def pod_on(self, machine: Machine, number: int) -> JsonObject:
         """A pod on the machine; its requests are taken off the machine."""
         machine.cpu -= self.cpu
         machine.memory_gib -= self.memory_gib
+        machine.pods -= 1
         machine.apps.add(self.name)
         own = {"labelSelector": {"matchLabels": {"app": self.name}}}
         apart = {REQUIRED: [{"topologyKey": "kubernetes.io/hostname", **own}]}
@@ -128,6 +131,42 @@ def priced_snapshot(nodes: int, pods: int, apps: int, seed: int = 1) -> Snapshot
         memory = cpu * random.choice(GIB_PER_CPU)
         kinds.append(App(f"app-{number}", cpu, memory, keeps_apart=number % 2 == 0))
     return scattered(machines, random.choices(kinds, k=pods), random)
+
+
+# CPUs, memory in GiB, pods that fit, price and share of the machines of a cluster that grew.
+GROWN_MACHINES = (
+    (88, 156, 23, 332, 0.84),
+    (88, 336, 23, 512, 0.06),
+    (64, 250, 15, 378, 0.06),
+    (104, 186, 63, 394, 0.04),
+)
+# CPUs, memory in GiB and share of the pods of each size.
+GROWN_APPS = (
+    (8, 16, 0.38),
+    (4, 8, 0.45),
+    (8, 32, 0.08),
+    (16, 32, 0.04),
+    (16, 60, 0.03),
+    (2, 4, 0.02),
+)
+
+
+def grown_snapshot(nodes: int, pods: int, apps: int, seed: int = 1) -> Snapshot:
+    """Machines of few types, mostly one, and apps of few sizes of which some have hundreds of pods
+    and most a few; no two pods of an app share a node."""
+    random = Random(seed)
+    types = random.choices(GROWN_MACHINES, [each[-1] for each in GROWN_MACHINES], k=nodes)
+    machines = [
+        Machine(f"node-{number:04}", cpu, memory, price, slots)
+        for number, (cpu, memory, slots, price, _) in enumerate(types)
+    ]
+    sizes = random.choices(GROWN_APPS, [each[-1] for each in GROWN_APPS], k=apps)
+    kinds = [
+        App(f"app-{number}", cpu, memory, keeps_apart=True)
+        for number, (cpu, memory, _) in enumerate(sizes)
+    ]
+    popularity = [1 / (rank + 4) for rank in range(apps)]
+    return scattered(machines, random.choices(kinds, popularity, k=pods), random)
 
 
 def fragmented_snapshot(nodes: int, pods: int, seed: int = 1) -> Snapshot:

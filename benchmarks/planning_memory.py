@@ -10,12 +10,14 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, peak_megabytes, report
 from benchmarks.reading import NODES, PODS, kubeconfig_for, replayed_cluster
+from rescheduler.cli.commands.plan import share_used
 from rescheduler.kube.auth.loader import load_credentials
 from rescheduler.kube.client import Client
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.planning.context import DEFAULT_CONTEXT
 from rescheduler.planning.planner import make_plan
-from rescheduler.settings import Policy
+from rescheduler.settings import Policy, Seconds, StrategyName
 
 
 def main() -> None:
@@ -33,6 +35,16 @@ def main() -> None:
         make_plan(snapshot, Policy(max_reschedule_pods=moves))
         name = f"planning {moves:,} moves, {PODS:,} pods: peak memory"
         figures.append(Figure(name, peak_megabytes(), "MB", 250))
+    policy = Policy(
+        enabled_strategies=(StrategyName.COST_OPTIMIZATION,),
+        max_reschedule_pods=500,
+        planning_timeout_seconds=Seconds(3),
+    )
+    used = share_used(policy.planning_timeout_seconds)
+    make_plan(snapshot, policy, DEFAULT_CONTEXT, {}, used)
+    name = f"CostOptimization, 500 moves, {PODS:,} pods"
+    figures.append(Figure(f"{name}: peak memory", peak_megabytes(), "MB", 250))
+    figures.append(Figure(f"{name}: share of planningTimeout", used(), "", 1.1))
     report(figures)
 
 

@@ -74,7 +74,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"problem"},
         {"strategies", "assessment"},
         {"movability", "node_load"},
-        {"context", "node_prices", "plan", "safety_checks"},
+        {"context", "node_prices", "plan", "planning_time", "safety_checks"},
         {"feasibility"},
     ],
     "kube": [

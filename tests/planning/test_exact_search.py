@@ -31,7 +31,7 @@ MIXED: Objects = [
 
 
 def found_by(problem: Problem, *, is_over: bool = False) -> list[SearchStep]:
-    best = BestPlan(problem, [])
+    best = BestPlan(problem, [], lambda: False)
     ExactSearch(problem, pod_classes(problem), best, lambda: is_over).run()
     return best.steps
 

@@ -1,5 +1,7 @@
 """Moves in an order in which each is possible, and pods that are parked where there is none."""
 
+from itertools import count
+
 import msgspec
 
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
@@ -83,3 +85,25 @@ def test_no_more_moves_are_taken_than_allowed() -> None:
     problem = problem_for([node("a"), node("b"), *replicas("web", "aa")], policy)
     steps = [SearchStep(pod, A, B) for pod in (0, 1)]
     assert len(ordering(problem).executable(steps)) == 1
+
+
+def test_pods_whose_target_stays_full_go_to_another_node_in_use() -> None:
+    cluster = [node("a", cpu="50"), node("b", cpu="1"), node("c", cpu="50"), node("d", cpu="50")]
+    cluster += replicas("web", "a" * 41) + replicas("full", "b") + replicas("used", "c")
+    problem = problem_for(cluster, msgspec.structs.replace(SAVING, max_reschedule_pods=100))
+    pods = problem.snapshot.pods
+    steps = [SearchStep(pods.keys.index(f"shop/web-{number}"), A, B) for number in range(41)]
+    assert ordering(problem).executable(steps) == []
+    ordered = ordering(problem).executable(steps, may_park=True)
+    assert [step.target for step in ordered] == [C] * 41
+
+
+def test_what_is_not_in_order_when_the_time_is_over_is_left_out() -> None:
+    problem = problem_for([node("a"), node("b"), *replicas("web", "aaaa")])
+    pods = problem.snapshot.pods
+    steps = [SearchStep(pods.keys.index(f"shop/web-{number}"), A, B) for number in range(4)]
+    asked = count()
+    limited = MoveOrdering(problem, FeasibilityChecker(problem.snapshot), lambda: next(asked) >= 3)
+    ordered = limited.executable(steps)
+    assert 0 < len(ordered) < 4
+    assert len(ordering(problem).executable(steps)) == 4

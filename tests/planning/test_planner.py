@@ -67,10 +67,10 @@ def test_a_plan_says_whether_its_search_was_complete() -> None:
     complete = make_plan(snapshot, BALANCING)
     assert complete.search_complete
     answers = count()
-    cut_short = make_plan(snapshot, BALANCING, out_of_time=lambda: next(answers) >= 2)
+    cut_short = make_plan(snapshot, BALANCING, time_used=lambda: next(answers) >= 2)
     assert not cut_short.search_complete
     assert 0 < len(cut_short.moves) < len(complete.moves)
-    nothing = make_plan(snapshot, BALANCING, out_of_time=lambda: True)
+    nothing = make_plan(snapshot, BALANCING, time_used=lambda: True)
     assert not nothing.search_complete
     assert nothing.moves == ()
 
@@ -89,7 +89,7 @@ def test_savings_that_are_too_small_do_not_cost_maintenance_its_time(questions: 
         planning_timeout_seconds=Seconds(0.5),
     )
     asked = count()
-    plan = make_plan(snapshot, policy, out_of_time=lambda: next(asked) >= questions)
+    plan = make_plan(snapshot, policy, time_used=lambda: next(asked) >= questions)
     assert [(move.source, move.strategy) for move in plan.moves] == [("a", "NodeMaintenance")] * 2
 
 
@@ -102,7 +102,7 @@ def test_a_plan_without_worthwhile_savings_says_so(questions: int) -> None:
     )
     asked = count()
     snapshot = snapshot_of([node("a"), node("b"), *replicas("web", "ab")])
-    plan = make_plan(snapshot, policy, out_of_time=lambda: next(asked) >= questions)
+    plan = make_plan(snapshot, policy, time_used=lambda: next(asked) >= questions)
     assert plan.moves == ()
     assert (
         plan.summary == "Nothing to move: CostOptimization found nothing that is worth its moves."
@@ -115,12 +115,12 @@ def test_an_optimal_cluster_is_not_called_unfinished() -> None:
     snapshot = snapshot_of([*full, *replicas("web", "aabbcc")])
     policy = Policy(enabled_strategies=(StrategyName.COST_OPTIMIZATION,))
     asked = count()
-    plan = make_plan(snapshot, policy, out_of_time=lambda: next(asked) >= 5)
+    plan = make_plan(snapshot, policy, time_used=lambda: next(asked) >= 5)
     assert plan.moves == ()
     assert not plan.search_complete
     assert plan.summary.startswith("Nothing to move: every pod that should leave its node")
     assert plan.summary.endswith("The search was ended by planningTimeout (5 s).")
-    hardly_begun = make_plan(snapshot, policy, out_of_time=lambda: True)
+    hardly_begun = make_plan(snapshot, policy, time_used=lambda: True)
     assert hardly_begun.summary == "Nothing found within planningTimeout (5 s)."
 
 

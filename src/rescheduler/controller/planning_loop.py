@@ -6,6 +6,7 @@ as a maintenance label or a pod that overloads its node. Every round is logged, 
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
@@ -40,7 +41,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.tables.table import TableChange
 from rescheduler.planning.context import LaterMove, PlanningContext
 from rescheduler.planning.plan import Plan
-from rescheduler.planning.planner import SEARCHING, make_plan
+from rescheduler.planning.planner import make_plan
 from rescheduler.planning.strategies import cordons_nodes
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.planning.unchanged_until import same_until
@@ -181,12 +182,13 @@ class PlanningLoop:
 
     def _plan(self, snapshot: Snapshot, policy: Policy, context: PlanningContext) -> Plan:
         seconds = self._clock.seconds
-        end = seconds() + SEARCHING * policy.planning_timeout_seconds
+        start, timeout = seconds(), policy.planning_timeout_seconds
 
-        def is_over() -> bool:
-            return self._stopping.is_set() or seconds() >= end
+        def time_used() -> float:
+            # A process that is about to stop plans no further.
+            return math.inf if self._stopping.is_set() else (seconds() - start) / timeout
 
-        return make_plan(snapshot, policy, context, self._strategies, is_over)
+        return make_plan(snapshot, policy, context, self._strategies, time_used)
 
     def _publish(self, finished: Round, why: str = "") -> Round:
         """Log a round and pass it to the subscribers."""

@@ -21,6 +21,7 @@ from rescheduler.planning.context import DEFAULT_CONTEXT, PlanningContext
 from rescheduler.planning.movability.group_parts import GroupPart
 from rescheduler.planning.plan import Assessment, BlockedPod, Plan
 from rescheduler.planning.plan_report import PlanReport
+from rescheduler.planning.planning_time import PlanningTime
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.safety_checks import failed_safety_check
 from rescheduler.planning.search.plan_value import PlanValue
@@ -34,23 +35,21 @@ from rescheduler.planning.strategies import depending_on
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.settings import Policy
 
-SEARCHING = 0.65
-"""Of the time for a plan. The rest is for bringing moves into order and putting them into words."""
-
 
 def make_plan(
     snapshot: Snapshot,
     policy: Policy,
     context: PlanningContext = DEFAULT_CONTEXT,
     strategies: Mapping[str, type[Strategy]] = {},
-    out_of_time: Callable[[], bool] = lambda: False,
+    time_used: Callable[[], float] = lambda: 0.0,
 ) -> Plan:
     """The few moves that lower the objective most, up to the policy's limit.
 
-    `strategies` are those of other people. `out_of_time` is asked now and then: once it says yes,
-    the best plan found so far is returned.
+    `strategies` are those of other people. `time_used` is asked now and then which share of
+    `planningTimeout` is over: when it is most of it, the best plan found so far is returned.
     """
-    return _Planner(snapshot, policy, context, strategies, out_of_time).plan(frozenset())
+    time = PlanningTime(time_used)
+    return _Planner(snapshot, policy, context, strategies, time).plan(frozenset())
 
 
 class _Planner:
@@ -62,13 +61,14 @@ class _Planner:
         policy: Policy,
         context: PlanningContext,
         strategies: Mapping[str, type[Strategy]],
-        out_of_time: Callable[[], bool],
+        time: PlanningTime,
     ) -> None:
         self._snapshot = snapshot
         self._policy = policy
         self._context = context
         self._strategies = strategies
-        self._out_of_time = out_of_time
+        self._time = time
+        self._out_of_time = time.is_over_for_search
 
     def plan(self, at_rest: frozenset[str]) -> Plan:
         """The plan if these strategies, by name, are only heard."""
@@ -111,14 +111,14 @@ class _Planner:
     def _search(self, problem: Problem) -> tuple[Problem, FoundSteps]:
         """The best steps. If a pod group stays because not all its pods can go, others may go in
         their place: then it is searched again with the group where it is."""
-        found = find_steps(problem, self._out_of_time)
+        found = find_steps(problem, self._time)
         left_behind = parts_left_behind(problem, found.steps)
         if not left_behind or self._out_of_time():
             return problem, found
         other = self._problem_with({**problem.held_parts, **left_behind}, problem.at_rest)
         if not other.objective.strategies:
             return problem, found
-        instead = find_steps(other, self._out_of_time)
+        instead = find_steps(other, self._time)
         value = PlanValue(problem, problem.checker)
         if value.after(instead.steps) <= value.after(found.steps):
             return other, instead

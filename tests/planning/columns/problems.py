@@ -1,5 +1,6 @@
 """Small problems for tests of the search by columns."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def priced(name: str, price: float, **options: Any) -> dict[str, Any]:
     return built
 
 
-def replicas(name: str, nodes: str, *, cpu: str = "1", **options: Any) -> Objects:
+def replicas(name: str, nodes: Sequence[str], *, cpu: str = "1", **options: Any) -> Objects:
     """A ReplicaSet and a running pod of it on each of the named nodes."""
     owner = replicaset(f"shop/{name}", replicas=len(nodes))
     options.setdefault("labels", {"app": name})

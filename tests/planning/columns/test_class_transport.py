@@ -48,3 +48,16 @@ def test_what_is_placed_twice_or_missing_is_put_right_where_it_costs_least() -> 
     repair = PlacementRepair(parts.contents, parts.linking)
     assert repair.repair(np.array([[2], [1]], np.int16)).tolist() == [[2], [0]]
     assert repair.repair(np.array([[1], [0]], np.int16)).tolist() == [[2], [0]]
+
+
+def test_a_pod_that_finds_no_place_takes_that_of_another() -> None:
+    """Every pod on a has a sibling on c, where there is room: one of b goes there instead."""
+    cluster: Objects = [node(name, cpu="80") for name in "abc"]
+    for number in range(60):
+        nodes = "ac" if number < 20 else "b"
+        cluster += replicas(f"db-{number}", nodes, affinity=apart(f"db-{number}"))
+    problem = problem_for(cluster)
+    classes = pod_classes(problem)
+    assert len(classes) == 1, "otherwise this tests nothing"
+    steps = ClassTransport(problem, classes).steps(np.array([[19], [40], [21]], np.int16))
+    assert sorted((source, target) for _, source, target in steps) == [(0, 1), (1, 2)]

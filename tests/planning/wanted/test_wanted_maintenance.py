@@ -79,7 +79,7 @@ def test_a_node_is_emptied_although_what_comes_later_runs_out_of_time(answers: i
     plan = make_plan(
         snapshot_of(objects),
         policy(*EVERYTHING, maxReschedulePods=20),
-        out_of_time=lambda: next(asked) >= answers,
+        time_used=lambda: next(asked) >= answers,
     )
     assert loads(plan)["a"] == 0
 

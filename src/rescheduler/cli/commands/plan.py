@@ -53,16 +53,16 @@ def plan(
         raise typer.BadParameter(f"{seed}: expected 0 or more", param_hint="--seed")
     from rescheduler.cli.strategy_plugins import plugin_errors_named
     from rescheduler.planning.context import PlanningContext
-    from rescheduler.planning.planner import SEARCHING, make_plan
+    from rescheduler.planning.planner import make_plan
 
     loaded = load_policy(policy)
     cluster = load_cluster(snapshot, ClusterAccess(kubeconfig, context))
     if loaded.policy.min_pod_age_seconds and not cluster.is_now_known:
         note_unknown_time()
     planning = PlanningContext(now=cluster.now, seed=seed)
-    is_over = deadline(SEARCHING * loaded.policy.planning_timeout_seconds)
+    used = share_used(loaded.policy.planning_timeout_seconds)
     with plugin_errors_named(loaded.strategies):
-        planned = make_plan(cluster.snapshot, loaded.policy, planning, loaded.strategies, is_over)
+        planned = make_plan(cluster.snapshot, loaded.policy, planning, loaded.strategies, used)
     show(planned, output)
 
 
@@ -72,10 +72,10 @@ def note_unknown_time() -> None:
     print(f"{note} they were when the newest pod was created", file=sys.stderr)
 
 
-def deadline(seconds: float) -> Callable[[], bool]:
-    """A function that returns whether so many seconds have passed since now."""
-    end = time.monotonic() + seconds
-    return lambda: time.monotonic() >= end
+def share_used(seconds: float) -> Callable[[], float]:
+    """A function that returns which share of so many seconds, counted from now, is over."""
+    start = time.monotonic()
+    return lambda: (time.monotonic() - start) / seconds
 
 
 def show(plan: "Plan", output: PlanOutput) -> None:

@@ -214,12 +214,11 @@ class Problem:
     def accepts(self, checker: FeasibilityChecker, pod: int, target: int) -> bool:
         """Whether the target takes the pod at every moment of its move, to nobody's harm."""
         template = int(self.snapshot.pods.template[pod])
+        # Where only the target's own pods count, it makes no difference that the pod is elsewhere.
+        is_local = not checker.depends_beyond_node[template]
         by_handoff = self.mode(template) != Mode.EVICT
-        if by_handoff and checker.refusals(template)[target]:
+        if (is_local or by_handoff) and checker.refusals(template)[target]:
             return False
-        if checker.depends_on_pods[template]:
-            if checker.refusals_without(pod)[target]:
-                return False
-        elif not by_handoff and checker.refusals(template)[target]:
+        if not is_local and checker.refusals_without(pod)[target]:
             return False
         return not checker.would_harm_others(pod, target)

@@ -1,6 +1,6 @@
 """The best plan found so far: only what can be carried out, step by step, counts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rescheduler.model.snapshot import Ints
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
@@ -17,11 +17,17 @@ _REAL_GAIN = 1e-9
 class BestPlan:
     """Takes offers from searches and keeps the best."""
 
-    def __init__(self, problem: Problem, steps: Sequence[SearchStep]) -> None:
-        """Starts with these steps, which are in an order in which they are possible."""
+    def __init__(
+        self, problem: Problem, steps: Sequence[SearchStep], out_of_time: Callable[[], bool]
+    ) -> None:
+        """Starts with these steps, which are in an order in which they are possible.
+
+        Once there is no time left, only those steps of an offer count that are in order by then.
+        """
         checker = FeasibilityChecker(problem.snapshot)
         self._problem = problem
-        self._order = MoveOrdering(problem, checker)
+        self._out_of_time = out_of_time
+        self._order = MoveOrdering(problem, checker, out_of_time)
         self._value = PlanValue(problem, checker)
         self.steps = whole_groups(problem, self._order, steps)
         self.value = self._value.after(self.steps)
@@ -42,6 +48,8 @@ class BestPlan:
                 self.stuck = [step for step in steps if step.pod not in done]
             if len(ordered) >= len(steps):
                 return True
+            if self._out_of_time():
+                break
         return False
 
     def value_of(self, steps: Sequence[SearchStep]) -> float:

@@ -10,11 +10,11 @@ waits for, and on from there. That is a move more.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from rescheduler.model.snapshot import Floats, Ints
+from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.planning.problem.allowances import Allowances
 from rescheduler.planning.problem.problem import Problem
@@ -27,13 +27,22 @@ _FEW, _MOST_PARKED = 40, 3
 _TARGETS_TRIED = 5
 # When all wait: targets that something is made to leave, pods that are tried for it, and nodes.
 _AWAITED_TRIED, _PODS_TRIED, _PARKINGS_TRIED = 8, 3, 6
+# Nodes that are tried for a pod whose target stays full.
+_ELSEWHERE_TRIED = 20
 
 
 class MoveOrdering:
     """Finds out which steps can be carried out, on a checker with the pods as at the start."""
 
-    def __init__(self, problem: Problem, checker: FeasibilityChecker) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        checker: FeasibilityChecker,
+        out_of_time: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Once there is no time left, steps that are not in order yet are left out."""
         self.checker = checker
+        self._out_of_time = out_of_time
         self._problem = problem
         self._checker = checker
         self._demand = problem.load.demand
@@ -55,7 +64,7 @@ class MoveOrdering:
         """
         kinds = self._own_kinds if kind_of is None else kind_of
         best = self._try(steps, kinds, may_park)
-        if len(steps) > _FEW or (len(best) >= len(steps) and not may_park):
+        if self._out_of_time() or len(steps) > _FEW or (len(best) >= len(steps) and not may_park):
             return best
         return self._searched(steps, kinds, may_park) or best
 
@@ -83,11 +92,13 @@ class MoveOrdering:
 
     def _try(self, steps: Sequence[SearchStep], kinds: Ints, may_park: bool) -> list[SearchStep]:
         waiting = _WaitingSteps(steps, kinds[self._template_of[[step.pod for step in steps]]])
-        while len(waiting):
+        while len(waiting) and not self._out_of_time():
             if self._take_what_fits(waiting):
                 continue
             if not may_park or not self._park_one(waiting):
                 break
+        if may_park:
+            self._take_elsewhere(waiting)
         done = list(self._done)
         for step in reversed(done):
             self.take_back(step)
@@ -107,7 +118,12 @@ class MoveOrdering:
                 -awaited[step.source],
             ),
         )
-        return sum(self._take_one(step, waiting) for step in order) > 0
+        taken = 0
+        for step in order:
+            if self._out_of_time():
+                break
+            taken += self._take_one(step, waiting)
+        return taken > 0
 
     def _take_one(self, step: SearchStep, waiting: "_WaitingSteps") -> bool:
         """Move the pod to its target or to that of another pod of its kind, if it fits now."""
@@ -181,6 +197,23 @@ class MoveOrdering:
         # two of it in one zone may be one too many even for a moment.
         return len(waiting) <= _FEW and any(self._park(step, waiting) for step in list(waiting))
 
+    def _take_elsewhere(self, waiting: "_WaitingSteps") -> None:
+        """Move pods whose targets stay full to other nodes in use: a node may depend on the last
+        of its pods."""
+        held = self._problem.movable_on.copy()
+        np.subtract.at(held, [step.source for step in self._done], 1)
+        np.add.at(held, [step.target for step in self._done], 1)
+        held[[step.source for step in waiting]] = 0
+        for step in sorted(waiting, key=lambda step: -self._size_of(step.pod)):
+            if self._out_of_time():
+                return
+            if not waiting.may_park(step):
+                continue
+            fits = self._fitting(int(self._template_of[step.pod])) & (held > 0)
+            for node in self._roomiest(fits)[::-1][:_ELSEWHERE_TRIED].tolist():
+                if self.take(SearchStep(step.pod, step.source, node)):
+                    break
+
     def _lacking(self, step: SearchStep) -> float:
         """How much room the target of a step lacks, as a part of what it has."""
         demand = self._demand[:, int(self._template_of[step.pod])]
@@ -198,13 +231,20 @@ class MoveOrdering:
 
     def _parkings(self, step: SearchStep, waiting: "_WaitingSteps") -> Iterator[int]:
         """Nodes with room for the pod that nobody waits for, the roomiest first."""
-        template = int(self._template_of[step.pod])
-        fits = (self._demand[:, template, None] <= np.maximum(self._free, 0.0)).all(axis=0)
-        fits &= ~self._problem.pods.refused_masks(np.array([template]))[0]
+        fits = self._fitting(int(self._template_of[step.pod]))
         fits[[step.source, *waiting.awaited()]] = False
-        nodes = np.flatnonzero(fits)
+        yield from self._roomiest(fits)[:_PARKINGS_TRIED].tolist()
+
+    def _fitting(self, template: int) -> Bools:
+        """Nodes that have room for a pod and do not refuse it for what they are."""
+        fits = (self._demand[:, template, None] <= np.maximum(self._free, 0.0)).all(axis=0)
+        return np.asarray(fits & ~self._problem.pods.refused_masks(np.array([template]))[0])
+
+    def _roomiest(self, which: Bools) -> "np.typing.NDArray[np.int64]":
+        """These nodes, those with most room first."""
+        nodes = np.flatnonzero(which)
         room = (self._free[:2, nodes] / self._problem.load.capacity[:2, nodes]).min(axis=0)
-        yield from nodes[np.argsort(-room, kind="stable")][:_PARKINGS_TRIED].tolist()
+        return nodes[np.argsort(-room, kind="stable")]
 
 
 class _WaitingSteps:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import NamedTuple
 
+from rescheduler.planning.planning_time import PlanningTime
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.best_plan import BestPlan
 from rescheduler.planning.search.columns.column_search import ColumnSearch
@@ -35,18 +36,19 @@ def find_single_moves(problem: Problem, out_of_time: Callable[[], bool]) -> Foun
     return FoundSteps(_as_they_are(problem, descent.steps), descent.was_cut_short)
 
 
-def find_steps(problem: Problem, out_of_time: Callable[[], bool]) -> FoundSteps:
+def find_steps(problem: Problem, time: PlanningTime) -> FoundSteps:
     """The steps of the best plan that all searches find."""
+    out_of_time = time.is_over_for_search
     descent = _descend(problem, out_of_time)
     if not _may_gain_together(problem) or not descent.left_something() or out_of_time():
         return FoundSteps(_as_they_are(problem, descent.steps), descent.was_cut_short)
-    best_plan = BestPlan(problem, descent.steps)
+    best_plan = BestPlan(problem, descent.steps, time.is_over_for_ordering)
     best_plan.offer(_later_steps(problem))
     classes, in_time = pod_classes(problem), _or_after_enough_steps(problem, out_of_time)
     if ExactSearch.suits(classes):
         ExactSearch(problem, classes, best_plan, in_time).run()
         return FoundSteps(best_plan.steps, descent.was_cut_short)
-    for steps in ColumnSearch(problem, classes, in_time).run():
+    for steps in ColumnSearch(problem, classes, in_time, time.is_over_for_columns).run():
         if best_plan.offer(steps, classes.of_template) or out_of_time():
             break
     return FoundSteps(best_plan.steps, descent.was_cut_short)

@@ -115,13 +115,36 @@ class ClassTransport:
         homeless: "np.typing.NDArray[np.int64]",
         exclusive: Bools,
     ) -> tuple[Numbers, Numbers]:
+        """If some find no place, they may take that of others, which then come elsewhere."""
         here = settled.sum(axis=0)
-        senders, receivers = here > needed, here < needed
+        nobody = np.zeros(len(settled), bool)
+        staying, coming = self._cheapest(
+            settled, needed, homeless, exclusive, here > needed, nobody
+        )
+        lost = settled.sum(axis=1) + homeless > staying.sum(axis=1) + coming.sum(axis=1)
+        if lost.any():
+            everywhere = np.ones(len(needed), bool)
+            return self._cheapest(settled, needed, homeless, exclusive, everywhere, lost)
+        return staying, coming
+
+    def _cheapest(
+        self,
+        settled: Numbers,
+        needed: Numbers,
+        homeless: "np.typing.NDArray[np.int64]",
+        exclusive: Bools,
+        senders: Bools,
+        pushing: Bools,
+    ) -> tuple[Numbers, Numbers]:
+        """Pods may leave the senders. Those of sets that push may come to any node."""
+        here = settled.sum(axis=0)
+        receivers = here < needed
         supply = settled[:, senders].sum(axis=1) + homeless
         moving = supply > 0
         stay_set, stay_node = np.nonzero((settled > 0) & senders & moving[:, None])
         blocked = (settled > 0) & exclusive[:, None]
-        come_set, come_node = np.nonzero(receivers & moving[:, None] & ~blocked)
+        may_come = (receivers & moving[:, None]) | ((needed > 0) & pushing[:, None])
+        come_set, come_node = np.nonzero(may_come & ~blocked)
         capacity = np.where(senders, needed, needed - here)
         stays, comes, sets = len(stay_set), len(come_set), len(settled)
         arcs = stays + comes

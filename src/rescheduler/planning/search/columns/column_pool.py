@@ -15,7 +15,6 @@ class ColumnPool:
         classes = len(contents.classes)
         self.node: Numbers = np.empty(0, np.int32)
         self.contents: Contents = np.empty((0, classes), np.int16)
-        self.arrivals: Contents = np.empty((0, classes), np.int16)
         self.costs: Floats = np.empty(0)
         """What the node costs and the moves of the pods that come to it."""
         self._known: set[tuple[int, bytes]] = set()
@@ -41,6 +40,14 @@ class ColumnPool:
         costs = self._judge.costs(nodes, contents) + arrivals @ self._judge.classes.move_prices
         self.node = np.concatenate([self.node, nodes.astype(np.int32)])
         self.contents = np.concatenate([self.contents, contents])
-        self.arrivals = np.concatenate([self.arrivals, arrivals])
         self.costs = np.concatenate([self.costs, costs])
         return len(first)
+
+    def keep(self, columns: Numbers) -> None:
+        """Forget all columns but these. One that is forgotten may be added again."""
+        forgotten = np.ones(len(self), bool)
+        forgotten[columns] = False
+        for column in np.flatnonzero(forgotten).tolist():
+            self._known.discard((int(self.node[column]), self.contents[column].tobytes()))
+        self.node, self.contents = self.node[columns], self.contents[columns]
+        self.costs = self.costs[columns]

@@ -4,17 +4,24 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from rescheduler.model.snapshot import Floats
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.columns.class_transport import ClassTransport
 from rescheduler.planning.search.columns.column_pool import ColumnPool
+from rescheduler.planning.search.columns.common_contents import CommonContents
 from rescheduler.planning.search.columns.contents_cost import ContentsCost
 from rescheduler.planning.search.columns.integer_choice import IntegerChoice
 from rescheduler.planning.search.columns.linking_rows import LinkingRows
-from rescheduler.planning.search.columns.master_problem import MasterProblem
+from rescheduler.planning.search.columns.master_problem import (
+    DualValues,
+    MasterProblem,
+    Penalties,
+)
 from rescheduler.planning.search.columns.node_contents import NodeContents
 from rescheduler.planning.search.columns.placement_repair import PlacementRepair
 from rescheduler.planning.search.columns.pod_classes import Contents, Numbers, PodClasses
 from rescheduler.planning.search.columns.pricing import Pricing, ways_at_once
+from rescheduler.planning.search.columns.smoothed_dual import SmoothedDual
 from rescheduler.planning.search.steps import SearchStep
 
 # Rounds of pricing with a low penalty for unplaced pods, and then with a high one.
@@ -32,16 +39,25 @@ _COLUMNS_PER_NODE = 1
 # Contents with one pod more or fewer than at the start, to begin with, if they are not too many.
 _MOST_FIRST_COLUMNS = 20_000
 _IN_USE = 1e-6
+# In a large cluster: common contents that each node is offered, rounds of pricing by the smoothed
+# dual, the share of a column that is looked around at, and columns that are kept for the end.
+_NEAREST, _SMOOTHED_ROUNDS, _LARGE_SHARE, _KEPT_PER_NODE = 6, 9, 0.2, 6
 
 
 class ColumnSearch:
     """Finds which pods should go where, all nodes at once."""
 
     def __init__(
-        self, problem: Problem, classes: PodClasses, out_of_time: Callable[[], bool]
+        self,
+        problem: Problem,
+        classes: PodClasses,
+        out_of_time: Callable[[], bool],
+        enough_columns: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`enough_columns` says when it is time to choose from the columns that there are."""
         self._problem = problem
         self._out_of_time = out_of_time
+        self._enough_columns = enough_columns
         self.classes = classes
         self._judge = NodeContents(problem, self.classes)
         self._linking = LinkingRows(problem, self.classes)
@@ -62,21 +78,26 @@ class ColumnSearch:
             penalties,
             self._out_of_time,
         )
-        self._pricing = Pricing(self._judge, ways_at_once(len(self.classes)))
-        self._generate(_FIRST_ROUNDS)
+        at_once = ways_at_once(len(self.classes))
+        self._pricing = Pricing(self._judge, at_once, out_of_time=self._enough_columns)
         is_limited = self._problem.max_moves < self.classes.totals.sum()
-        self._master.set_penalties(penalties.times(_HIGH_IF_LIMITED if is_limited else _HIGH))
+        high = penalties.times(_HIGH_IF_LIMITED if is_limited else _HIGH)
+        if is_limited or not self._is_large or not self._generate_from_common_contents(high):
+            self._generate(_FIRST_ROUNDS)
+            self._master.set_penalties(high)
         self._generate(_ROUNDS)
-        if not self._master.is_solved:
-            return
-        self._choose()
+        if self._master.is_solved:
+            self._choose()
         transport = ClassTransport(self._problem, self.classes)
         for contents in self._found.best():
             yield transport.steps(contents)
 
     def _choose(self) -> None:
         """Settle on whole columns."""
-        least_gain = _LEAST_GAIN * (self._total(self._judge.start) - self._master.value)
+        # Nodes that hold more than they may have costs out of proportion.
+        sound = self._nodes[self._judge.have_room(self._nodes, self._judge.start)]
+        at_start = float(self._judge.costs(sound, self._judge.start[sound]).sum())
+        least_gain = _LEAST_GAIN * max(at_start - self._master.value, 0.0)
         choice = IntegerChoice(self._pool, self._master, self._offer, self._out_of_time)
         choice.run(_SOLUTIONS, least_gain)
 
@@ -87,6 +108,10 @@ class ColumnSearch:
 
     def _total(self, contents: Contents) -> float:
         return self._cost.total(contents, self._master.penalties)
+
+    @property
+    def _is_large(self) -> bool:
+        return self._judge.start.size > _MOST_FIRST_COLUMNS
 
     def _first_columns(self) -> ColumnPool:
         pool, start = ColumnPool(self._judge), self._judge.start
@@ -106,30 +131,63 @@ class ColumnSearch:
         before, little = np.inf, 0
         for _ in range(rounds):
             self._master.extend(self._pool)
-            if self._out_of_time() or not self._master.solve():
+            if self._out_of_time() or not self._master.solve() or self._enough_columns():
                 return
             value = self._master.value
             little = little + 1 if before - value < _LITTLE * abs(value) else 0
             before = value
             if little >= _LAST_ROUNDS:
                 return
-            if not self._price():
+            if not self._price(self._master.duals, self._master.shares, _IN_USE):
                 return
         self._master.extend(self._pool)
         self._master.solve()
 
-    def _price(self) -> bool:
+    def _generate_from_common_contents(self, penalties: Penalties) -> bool:
+        """Add columns by dual values that are nearly right from the start; keep the best.
+
+        False if nodes have nothing in common.
+        """
+        common = CommonContents(self._problem, self._judge, penalties, self._enough_columns)
+        if not common.search():
+            return False
+        for nodes, contents in common.nearest(_NEAREST):
+            self._pool.add(nodes, contents)
+        dual = SmoothedDual(self.classes, self._linking, penalties, common.worth_of_pods)
+        for _ in range(_SMOOTHED_ROUNDS):
+            dual.solve(self._pool)
+            if self._enough_columns():
+                break
+            if not self._price(dual.duals, dual.shares, _LARGE_SHARE):
+                break
+        else:
+            dual.solve(self._pool)
+        self._keep_best(dual.reduced_costs)
+        self._master.set_penalties(penalties)
+        self._master.extend(self._pool)
+        self._master.solve_from_nothing()
+        return True
+
+    def _keep_best(self, reduced_costs: Floats) -> None:
+        """Forget columns that are far from being used. The first ones stay."""
+        pool, first = self._pool, 2 * len(self._nodes)
+        order = np.lexsort((reduced_costs, pool.node))
+        rank = np.empty(len(pool), np.int64)
+        rank[order] = np.arange(len(pool)) - np.searchsorted(pool.node[order], pool.node[order])
+        best = np.flatnonzero(rank < _KEPT_PER_NODE)
+        pool.keep(np.union1d(np.arange(first), best))
+
+    def _price(self, duals: DualValues, shares: Floats, least_share: float) -> bool:
         """Whether columns were added that lower the master problem's value."""
-        nodes, contents = self._seeds()
-        duals = self._master.duals
+        nodes, contents = self._seeds(shares, least_share)
         found = self._pricing.improving(nodes, contents, duals, _COLUMNS_PER_NODE)
         return self._pool.add(*found) > 0
 
-    def _seeds(self) -> tuple[Numbers, Contents]:
+    def _seeds(self, shares: Floats, least_share: float) -> tuple[Numbers, Contents]:
         """Where to look for columns: at those in use, and the newest of nodes to be emptied."""
         pool = self._pool
         holds_some = pool.contents.any(axis=1)
-        used = np.flatnonzero((self._master.shares > _IN_USE) & holds_some)
+        used = np.flatnonzero((shares > least_share) & holds_some)
         newest = np.full(len(self._nodes), -1, np.int64)
         filled = np.flatnonzero(holds_some)
         newest[pool.node[filled]] = filled

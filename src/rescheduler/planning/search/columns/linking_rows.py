@@ -5,15 +5,18 @@ import numpy as np
 from rescheduler.model.snapshot import Floats
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.columns.pod_classes import Contents, Numbers, PodClasses
-from rescheduler.planning.search.columns.spread_rows import SpreadRows
+from rescheduler.planning.search.columns.spread_rows import MOST_SPREAD_ROWS, SpreadRows
 
 
 class LinkingRows:
     """Constraints of the master problem: first the limits on moves, then topology spread."""
 
-    def __init__(self, problem: Problem, classes: PodClasses) -> None:
+    def __init__(
+        self, problem: Problem, classes: PodClasses, most_spread_rows: int = MOST_SPREAD_ROWS
+    ) -> None:
+        """Topology spread that would need more rows is left out."""
         self._classes = classes
-        self._spread = SpreadRows(problem, classes)
+        self._spread = SpreadRows(problem, classes, most_spread_rows)
         # Of which classes each limit counts the moves. The first one is that of the whole plan.
         self._counted: Floats = np.zeros((1 + len(classes.scopes), len(classes)))
         self._counted[0] = 1.0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rescheduler.model.snapshot import Bools, Floats
+from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.search.columns.column_pool import ColumnPool
 from rescheduler.planning.search.columns.linking_rows import LinkingRows
 from rescheduler.planning.search.columns.pod_classes import PodClasses
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Columns = npt.NDArray[np.int64]
 """Numbers of columns of a pool."""
+
+_DUAL_SIMPLEX, _PRIMAL_SIMPLEX = 1, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,18 +61,21 @@ class MasterProblem:
         linking: LinkingRows,
         penalties: Penalties,
         out_of_time: Callable[[], bool],
+        alike: Ints | None = None,
     ) -> None:
+        """`alike`: how many nodes each node stands for, itself included; by default only itself."""
         self._classes = classes
         self._linking = linking
         self.nodes = nodes = len(classes.start)
+        columns = np.ones(nodes) if alike is None else alike.astype(np.float64)
         count, totals = len(classes), classes.totals.astype(np.float64)
         unbounded = np.full(len(linking.most), -INFINITY)
-        self.lower = np.concatenate([np.ones(nodes), totals, unbounded])
-        self.upper = np.concatenate([np.ones(nodes), totals, linking.most])
+        self.lower = np.concatenate([columns, totals, unbounded])
+        self.upper = np.concatenate([columns, totals, linking.most])
         self._solver = new_solver(out_of_time)
         self._solver.setOptionValue("presolve", "off")
-        # Primal simplex: added columns leave the last solution feasible.
-        self._solver.setOptionValue("simplex_strategy", 4)
+        # Added columns leave the last solution feasible.
+        self._solver.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX)
         rows, none = len(self.lower), np.empty(0, np.int32)
         self._solver.addRows(
             rows, self.lower, self.upper, 0, np.zeros(rows, np.int32), none, np.empty(0)
@@ -131,15 +136,22 @@ class MasterProblem:
         """Whether it was ever solved; later columns then have no share."""
         return self.value < INFINITY
 
+    def solve_from_nothing(self) -> bool:
+        """Like `solve`, and faster if there are many columns and no solution yet."""
+        self._solver.setOptionValue("simplex_strategy", _DUAL_SIMPLEX)
+        is_solved = self.solve()
+        self._solver.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX)
+        return is_solved
+
     @contextmanager
     def choosing(self) -> Iterator[None]:
         """While columns are excluded and included, the dual simplex method is the faster one."""
-        self._solver.setOptionValue("simplex_strategy", 1)
+        self._solver.setOptionValue("simplex_strategy", _DUAL_SIMPLEX)
         known = self.value, self.shares, self.duals
         try:
             yield
         finally:
-            self._solver.setOptionValue("simplex_strategy", 4)
+            self._solver.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX)
             self.value, self.shares, self.duals = known
 
     def exclude(self, columns: Columns) -> Columns:

@@ -5,6 +5,7 @@ the dual values, so the value of all ways to put some in is a product of two mat
 the node then costs is asked of the objective.
 """
 
+from collections.abc import Callable
 from itertools import combinations_with_replacement
 from math import comb
 
@@ -46,8 +47,19 @@ def ways_at_once(classes: int) -> int:
 class Pricing:
     """Finds columns of negative reduced cost."""
 
-    def __init__(self, contents: NodeContents, at_once: int = _AT_ONCE) -> None:
-        """So many pods are taken out and put in at once."""
+    def __init__(
+        self,
+        contents: NodeContents,
+        at_once: int = _AT_ONCE,
+        most_exact_costs: int = _MOST_EXACT_COSTS,
+        out_of_time: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """So many pods are taken out and put in at once; so many costs are asked for in a round.
+
+        When there is no time left, a round ends with what was found by then.
+        """
+        self._most_exact_costs = most_exact_costs
+        self._out_of_time = out_of_time
         self._judge = contents
         self._classes = contents.classes
         self._ways: Contents = self._combinations(at_once)
@@ -110,34 +122,31 @@ class Pricing:
 
     def _ways_out(self, contents: Contents) -> tuple[Numbers, Numbers]:
         """For each content, the ways to take pods out of it."""
-        present = self._ways[None, :, :]
-        step = max(1, 20 * _BLOCK // max(self._ways.size, 1))
-        found = [
-            np.nonzero((contents[first : first + step, None, :] >= present).all(axis=2))
-            for first in range(0, len(contents), step)
-        ]
-        seeds = [seed + number * step for number, (seed, _) in enumerate(found)]
-        ways = [way for _, way in found]
-        empty = np.empty(0, np.int64)
-        return np.concatenate([empty, *seeds]), np.concatenate([empty, *ways])
+        found = []
+        step = max(1, _BLOCK // len(self._ways))
+        for first in range(0, len(contents), step):
+            block = contents[first : first + step]
+            lacks = [block[:, which] < number for number, which in enumerate(self._which, 1)]
+            lacking = np.concatenate(lacks, axis=1).astype(np.float32) @ self._brings
+            seed, way = np.nonzero(lacking == 0)
+            found.append((seed + first, way))
+        return _joined(found)
 
     def _best_ways_in(
         self, nodes: Numbers, rest: Contents, duals: DualValues
     ) -> tuple[Numbers, Numbers]:
         """Contents that may be worth it, and the best way to put pods into each of them."""
-        is_exact = len(nodes) * len(self._ways) <= _MOST_EXACT_COSTS
+        is_exact = len(nodes) * len(self._ways) <= self._most_exact_costs
         best_of = self._exactly_best if is_exact else self._roughly_best
         step = max(1, _BLOCK // len(self._ways))
         found = []
         for first in range(0, len(nodes), step):
+            if self._out_of_time():
+                break
             block = slice(first, first + step)
             rows, best = best_of(nodes[block], rest[block], duals)
             found.append((rows + first, best))
-        empty = np.empty(0, np.int64)
-        return (
-            np.concatenate([empty, *(rows for rows, _ in found)]),
-            np.concatenate([empty, *(best for _, best in found)]),
-        )
+        return _joined(found)
 
     def _exactly_best(
         self, nodes: Numbers, rest: Contents, duals: DualValues
@@ -195,7 +204,8 @@ class Pricing:
         gains = self._gains_of_pods(nodes, rest, duals, rise)
         # At best, the two pods that gain most alone can come together.
         alone = np.where(one_fits, gains[:, : len(self._classes)], 0.0)
-        most = np.partition(alone, -_AT_ONCE, axis=1)[:, -_AT_ONCE:].clip(min=0.0).sum(axis=1)
+        at_once = min(_AT_ONCE, len(self._classes))
+        most = np.partition(alone, -at_once, axis=1)[:, -at_once:].clip(min=0.0).sum(axis=1)
         now = self._gains_without_costs(nodes, rest, duals) - before
         rows = np.flatnonzero(now + most > _tolerance(duals))
         values = gains[rows] @ self._brings
@@ -249,6 +259,12 @@ class Pricing:
         rise = np.zeros(rest.shape)
         rise[row, number] = costs - before[row]
         return rise
+
+
+def _joined(pairs: list[tuple[Numbers, Numbers]]) -> tuple[Numbers, Numbers]:
+    empty = np.empty(0, np.int64)
+    first, second = zip((empty, empty), *pairs, strict=True)
+    return np.concatenate(first), np.concatenate(second)
 
 
 def _rank(nodes: Numbers) -> Numbers:

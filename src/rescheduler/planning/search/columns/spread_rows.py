@@ -14,20 +14,23 @@ from rescheduler.planning.feasibility.plugins.pod_topology_spread import SpreadC
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.columns.pod_classes import STAYS, Contents, Numbers, PodClasses
 
-_MOST_DOMAINS, _MOST_ROWS = 5, 240
+MOST_SPREAD_ROWS = 240
+_MOST_DOMAINS = 5
 
 
 class SpreadRows:
     """A row for each ordered pair of domains of each constraint."""
 
-    def __init__(self, problem: Problem, classes: PodClasses) -> None:
+    def __init__(
+        self, problem: Problem, classes: PodClasses, most_rows: int = MOST_SPREAD_ROWS
+    ) -> None:
         self._sides: list[Floats] = []
         self._counted: list[Floats] = []
         most: list[float] = []
         for spread, counted in _counted_classes(problem, classes).items():
             domains = np.flatnonzero(spread.counted_domains).tolist()
             pairs = list(permutations(domains, 2))
-            if len(domains) > _MOST_DOMAINS or len(most) + len(pairs) > _MOST_ROWS:
+            if len(domains) > _MOST_DOMAINS or len(most) + len(pairs) > most_rows:
                 continue
             held = _held_by_classes(spread, classes, counted)
             for more, less in pairs:

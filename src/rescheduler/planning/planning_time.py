@@ -1,0 +1,28 @@
+"""How much of the time for a plan is over, and what there is still time for."""
+
+from collections.abc import Callable
+
+# Until when columns are generated and searches look for moves; the rest is for bringing moves into
+# order and putting them into words. A packing in half its order gains nothing: so that may take a
+# little longer.
+_GENERATING, _SEARCHING, _ORDERING = 0.45, 0.6, 1.2
+
+
+class PlanningTime:
+    """Is asked now and then; what has begun by then is finished in a short time."""
+
+    def __init__(self, used: Callable[[], float]) -> None:
+        """`used` returns which share of `planningTimeout` is over; 1 is all of it."""
+        self._used = used
+
+    def is_over_for_columns(self) -> bool:
+        """Whether to choose from the columns that there are."""
+        return self._used() >= _GENERATING
+
+    def is_over_for_search(self) -> bool:
+        """Whether to be content with the moves that were found."""
+        return self._used() >= _SEARCHING
+
+    def is_over_for_ordering(self) -> bool:
+        """Whether to leave out the moves that are not in order yet."""
+        return self._used() >= _ORDERING
