@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from rescheduler.cli.election import default_lease
+from rescheduler.cli.election_options import DEFAULT_LEASE, INSTALLED_LEASE
+from rescheduler.install.manifests import DEFAULT_NAMESPACE
+from rescheduler.install.rights import LEASE_NAME
 from testcluster.applying import apply
 from tests.leader_election.replicas import NAMESPACE, Replicas, lease_path, replicas_on
-from tests.migration.support import Sandbox
+from tests.migration.support import Sandbox, client_for
 
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 
@@ -97,6 +101,22 @@ def limited_account(replicas: Replicas, sandbox: Sandbox) -> tuple[str, str]:
         {**group, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [subject]},
     )
     return replicas.new_account(name, sandbox.namespace)
+
+
+async def test_the_lease_of_an_installation_is_competed_for_if_there_is_one(
+    sandbox: Sandbox,
+) -> None:
+    assert f"{DEFAULT_NAMESPACE}/{LEASE_NAME}" == INSTALLED_LEASE
+    installed = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"namespace": DEFAULT_NAMESPACE, "name": LEASE_NAME},
+    }
+    async with client_for(sandbox.cluster) as client:
+        assert await default_lease(client) == DEFAULT_LEASE
+        apply(sandbox.cluster, installed)
+        assert await default_lease(client) == INSTALLED_LEASE
+    sandbox.outside.delete(lease_path(INSTALLED_LEASE))
 
 
 @pytest.mark.parametrize(

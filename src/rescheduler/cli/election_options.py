@@ -11,7 +11,10 @@ from rescheduler.errors import SettingsError
 if TYPE_CHECKING:
     from rescheduler.controller.leader_election.elector import LeaseOptions
 
+INSTALLED_LEASE = "rescheduler/rescheduler"
+"""The Lease of an installation in its usual namespace."""
 DEFAULT_LEASE = "kube-system/rescheduler"
+"""The Lease where there is no such installation."""
 # A write must have ended in a quarter of the time between the two: less is not enough for any.
 MIN_MARGIN_SECONDS = 0.5
 
@@ -27,7 +30,8 @@ LeaderElectionLease = Annotated[
     typer.Option(
         metavar="NAMESPACE/NAME",
         help="Lease that replicas compete for: only its holder plans and moves pods. "
-        f"Default: {DEFAULT_LEASE}, so that there is one leader in a cluster wherever it runs.",
+        f"Default: {INSTALLED_LEASE} if it exists, else {DEFAULT_LEASE}, so that there is one "
+        "leader in a cluster wherever it runs.",
     ),
 ]
 LeaderElectionIdentity = Annotated[
@@ -82,7 +86,10 @@ class ElectionArguments:
         return bool(self.lease or self.identity or durations)
 
     def options(self, *, dry_run: bool) -> "LeaseOptions | None":
-        """The checked options; None if no lease is needed. A dry run writes nothing, no lease."""
+        """The checked options; None if no lease is needed. A dry run writes nothing, no lease.
+
+        Without `--leader-election-lease`, the key is empty: the cluster is asked for it.
+        """
         if self.is_off or dry_run:
             if self.any_given:
                 option = "--no-leader-election" if self.is_off else "--dry-run"
@@ -94,8 +101,8 @@ class ElectionArguments:
         from rescheduler.controller.leader_election.elector import LeaseOptions
         from rescheduler.controller.leader_election.lease_timing import LeaseDurations
 
-        key = self.lease or DEFAULT_LEASE
-        check_key("--leader-election-lease", key)
+        if self.lease is not None:
+            check_key("--leader-election-lease", self.lease)
         usual = LeaseDurations()
         durations = LeaseDurations(
             seconds("lease-duration", self.lease_duration, usual.lease_seconds),
@@ -118,7 +125,7 @@ class ElectionArguments:
                 f"half of the renew deadline ({durations.renew_seconds:g}s)"
             )
         name = self.identity or socket.gethostname()
-        return LeaseOptions(key, f"{name}_{secrets.token_hex(4)}", durations)
+        return LeaseOptions(self.lease or "", f"{name}_{secrets.token_hex(4)}", durations)
 
 
 def seconds(option: str, text: str | None, default: float) -> float:
