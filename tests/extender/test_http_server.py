@@ -97,7 +97,7 @@ async def test_health_and_webhook_need_no_certificate(extender: RunningExtender)
 async def test_while_the_view_of_the_cluster_is_too_old_schedulers_get_503_and_pods_pass(
     extender: RunningExtender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rescheduler.extender.extender_server.MAX_STORE_AGE_SECONDS", -1.0)
+    monkeypatch.setattr("rescheduler.kube.live_store.MAX_STORE_AGE_SECONDS", -1.0)
     async with extender.session() as session:
         for path in ("/extender/filter", "/extender/prioritize"):
             status, response = await post(session, path, ARGS)

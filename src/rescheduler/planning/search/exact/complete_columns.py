@@ -10,9 +10,10 @@ from rescheduler.planning.search.columns.master_problem import DualValues
 from rescheduler.planning.search.columns.node_contents import NodeContents
 from rescheduler.planning.search.columns.pod_classes import Contents, Numbers
 
-_MOST_COLUMNS, _MOST_PER_NODE = 40_000, 5_000
-# Reduced costs below this are rounding.
-_NOTHING = 1e-7
+# The more nodes, the fewer columns of each: what is not listed is found by pricing.
+_MOST_PER_NODE, _MOST_BY_NODES = 5_000, 400_000
+# Reduced costs below the first are rounding, and so are quotients above a whole number.
+_NOTHING, _ROUNDING = 1e-7, 1e-9
 
 
 class CompleteColumns:
@@ -22,7 +23,7 @@ class CompleteColumns:
         """No more than so many pods come to a node, or leave it."""
         self._judge = judge
         count = len(judge.start)
-        most = min(_MOST_PER_NODE, _MOST_COLUMNS // max(count, 1))
+        most = min(_MOST_PER_NODE, _MOST_BY_NODES // max(count, 1) ** 2)
         listed = [_contents_of(judge, node, most_moves, most) for node in range(count)]
         self.is_complete: Bools = np.array([complete for _, complete in listed], bool)
         """By node, whether all of its columns are listed."""
@@ -70,9 +71,13 @@ def _contents_of(
     held, arrivals, leaving = np.zeros((1, len(room))), np.zeros(1, int), np.zeros(1, int)
     complete = True
     share = (judge.demand / np.maximum(room, 1.0)).max(axis=1, initial=0.0)
+    # By class: how many fit into the empty node, and how many there are at all.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(judge.demand > 0, room / judge.demand, np.inf).min(axis=1, initial=np.inf)
+    limits = np.minimum(np.floor(ratio + _ROUNDING), classes.totals)
     for number in np.argsort(-share, kind="stable").tolist():
         here = int(start[number])
-        most_here = min(int(classes.most_per_node[number]), here + most_moves)
+        most_here = min(int(classes.most_per_node[number]), here + most_moves, int(limits[number]))
         if classes.refused[node, number]:
             most_here = here
         counts = np.arange(max(most_here, here, 0) + 1)
