@@ -10,8 +10,8 @@ from rescheduler.planning.search.columns.master_problem import DualValues
 from rescheduler.planning.search.columns.node_contents import NodeContents
 from rescheduler.planning.search.columns.pod_classes import Contents, Numbers
 
-# The more nodes, the fewer columns of each: what is not listed is found by pricing.
-_MOST_PER_NODE, _MOST_BY_NODES = 5_000, 400_000
+# In all, and for one node; beyond some twenty nodes fewer: what is not listed is found by pricing.
+_MOST_COLUMNS, _MOST_PER_NODE, _MOST_BY_NODES = 40_000, 5_000, 800_000
 # Reduced costs below the first are rounding, and so are quotients above a whole number.
 _NOTHING, _ROUNDING = 1e-7, 1e-9
 
@@ -23,14 +23,15 @@ class CompleteColumns:
         """No more than so many pods come to a node, or leave it."""
         self._judge = judge
         count = len(judge.start)
-        most = min(_MOST_PER_NODE, _MOST_BY_NODES // max(count, 1) ** 2)
+        nodes = max(count, 1)
+        most = min(_MOST_PER_NODE, _MOST_COLUMNS // nodes, _MOST_BY_NODES // nodes**2)
         listed = [_contents_of(judge, node, most_moves, most) for node in range(count)]
         self.is_complete: Bools = np.array([complete for _, complete in listed], bool)
         """By node, whether all of its columns are listed."""
-        nodes = np.repeat(np.arange(count, dtype=np.int32), [len(each) for each, _ in listed])
+        nodes_of = np.repeat(np.arange(count, dtype=np.int32), [len(each) for each, _ in listed])
         contents = np.concatenate([each for each, _ in listed])
-        allowed = judge.are_allowed(nodes, contents)
-        self.node: Numbers = nodes[allowed]
+        allowed = judge.are_allowed(nodes_of, contents)
+        self.node: Numbers = nodes_of[allowed]
         self.contents: Contents = contents[allowed]
         self._arrivals = judge.arrivals(self.node, self.contents).astype(np.float64)
         self._counts = self.contents.astype(np.float64)
