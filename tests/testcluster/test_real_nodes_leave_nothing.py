@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,23 +47,38 @@ class Traces:
     cgroup: str
     pids: list[int]
     namespaces: list[str]
+    taken_at: float
 
     def left(self) -> list[str]:
-        """What of it there still is."""
-        processes = [f"process {pid}" for pid in self.pids if is_running(pid)]
-        namespaces = [f"namespace {name}" for name in self.namespaces if name in open_namespaces()]
+        """What of it there still is.
+
+        Numbers of processes and namespaces are used again, by clusters of other tests.
+        """
+        running = [pid for pid in self.pids if is_running(pid) and self._is_older(pid)]
+        processes = [f"process {pid}" for pid in running]
+        older = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+        used = {name for pid in older if self._is_older(pid) for name in namespaces_of(pid)}
+        namespaces = [f"namespace {name}" for name in self.namespaces if name in used]
         groups = [f"cgroup {path}" for path in cgroups.leftovers(self.cgroup)]
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
         mounts = [f"mount {line}" for line in mounts if self.directory in line]
         files = [self.directory] if Path(self.directory).exists() else []
         return [*processes, *namespaces, *groups, *mounts, *files]
 
+    def _is_older(self, pid: int) -> bool:
+        """Whether a process was there when the traces were taken."""
+        try:
+            return psutil.Process(pid).create_time() <= self.taken_at
+        except psutil.Error:
+            return False
+
 
 def traces(cluster: TestCluster) -> Traces:
     pids = cluster.pids
     own = set(namespaces_of(os.getpid()))
     others = {name for pid in pids for name in namespaces_of(pid)} - own
-    return Traces(str(cluster.layout.directory), cluster.nodes.cgroup, pids, sorted(others))
+    directory = str(cluster.layout.directory)
+    return Traces(directory, cluster.nodes.cgroup, pids, sorted(others), time.time())
 
 
 def namespaces_of(pid: int | str) -> list[str]:
@@ -75,11 +91,6 @@ def namespaces_of(pid: int | str) -> list[str]:
             if ":[" in target and not target.startswith(("socket:", "pipe:", "anon_inode:")):
                 found.append(target)
     return found
-
-
-def open_namespaces() -> set[str]:
-    pids = [path.name for path in Path("/proc").iterdir() if path.name.isdigit()]
-    return {name for pid in pids for name in namespaces_of(pid)}
 
 
 def start_pods(cluster: TestCluster) -> None:
@@ -214,7 +225,7 @@ def test_an_owner_killed_while_nodes_start_leaves_nothing(tmp_path: Path) -> Non
     wait_until(lambda: cgroups.leftovers(directory.name), what="its first node starts")
     owner.kill()
     owner.wait()
-    there = Traces(str(directory), directory.name, [], [])
+    there = Traces(str(directory), directory.name, [], [], time.time())
     wait_until(lambda: not there.left(), what="nothing is left")
 
 
