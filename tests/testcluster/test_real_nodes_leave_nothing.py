@@ -118,7 +118,7 @@ def test_stopping_the_cluster_leaves_nothing(fresh_cluster: FreshCluster) -> Non
     assert len(there.namespaces) > 11
     assert len(there.left()) > len(there.namespaces) + len(there.pids)
     cluster.stop()
-    assert there.left() == []
+    wait_until(lambda: not there.left(), what="nothing is left")
 
 
 @pytest.fixture
