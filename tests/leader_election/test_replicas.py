@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.cli.election import default_lease
-from rescheduler.cli.election_options import DEFAULT_LEASE, INSTALLED_LEASE
+from rescheduler.cli.election_options import INSTALLED_LEASE
+from rescheduler.controller.leader_election.elector import LeaderElector, LeaseOptions
 from rescheduler.install.manifests import DEFAULT_NAMESPACE
 from rescheduler.install.rights import LEASE_NAME
 from testcluster.applying import apply
@@ -112,10 +112,15 @@ async def test_the_lease_of_an_installation_is_competed_for_if_there_is_one(
         "kind": "Lease",
         "metadata": {"namespace": DEFAULT_NAMESPACE, "name": LEASE_NAME},
     }
+    other = f"{sandbox.namespace}/other"
+    options = LeaseOptions(other, "me", preferred_key=INSTALLED_LEASE)
     async with client_for(sandbox.cluster) as client:
-        assert await default_lease(client) == DEFAULT_LEASE
+        await LeaderElector(client, options).acquire()
+        assert sandbox.outside.get(lease_path(other))["spec"]["holderIdentity"] == "me"
+        assert not sandbox.outside.exists(lease_path(INSTALLED_LEASE))
         apply(sandbox.cluster, installed)
-        assert await default_lease(client) == INSTALLED_LEASE
+        await LeaderElector(client, options).acquire()
+    assert sandbox.outside.get(lease_path(INSTALLED_LEASE))["spec"]["holderIdentity"] == "me"
     sandbox.outside.delete(lease_path(INSTALLED_LEASE))
 
 

@@ -2,14 +2,9 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
-from rescheduler.cli.election_options import DEFAULT_LEASE, INSTALLED_LEASE
 from rescheduler.cli.options import ClusterAccess
 from rescheduler.controller.leader_election.elector import LeaderElector, LeaseOptions
-from rescheduler.controller.leader_election.lease_object import LEASE, Lease
-from rescheduler.errors import Forbidden, NotFound
-from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.auth.loader import load_credentials
 from rescheduler.kube.client import Client, ClientSettings
 from rescheduler.kube.transport import Timeouts
@@ -33,15 +28,4 @@ async def connect_with_election(
         Client(credentials, ClientSettings(timeouts)) as server,
         Client(credentials, ClientSettings(short, attempts=1)) as lease_server,
     ):
-        if not options.key:
-            options = replace(options, key=await default_lease(server))
         yield server, LeaderElector(lease_server, options, clock=server.server_clock)
-
-
-async def default_lease(server: ApiServer) -> str:
-    """The Lease of an installation if there is one, so that we wait for its leader."""
-    try:
-        await server.get(object_path(LEASE, INSTALLED_LEASE), Lease)
-    except (NotFound, Forbidden):
-        return DEFAULT_LEASE
-    return INSTALLED_LEASE

@@ -86,10 +86,7 @@ class ElectionArguments:
         return bool(self.lease or self.identity or durations)
 
     def options(self, *, dry_run: bool) -> "LeaseOptions | None":
-        """The checked options; None if no lease is needed. A dry run writes nothing, no lease.
-
-        Without `--leader-election-lease`, the key is empty: the cluster is asked for it.
-        """
+        """The checked options; None if no lease is needed. A dry run writes nothing, no lease."""
         if self.is_off or dry_run:
             if self.any_given:
                 option = "--no-leader-election" if self.is_off else "--dry-run"
@@ -125,7 +122,10 @@ class ElectionArguments:
                 f"half of the renew deadline ({durations.renew_seconds:g}s)"
             )
         name = self.identity or socket.gethostname()
-        return LeaseOptions(self.lease or "", f"{name}_{secrets.token_hex(4)}", durations)
+        identity = f"{name}_{secrets.token_hex(4)}"
+        if self.lease is not None:
+            return LeaseOptions(self.lease, identity, durations)
+        return LeaseOptions(DEFAULT_LEASE, identity, durations, preferred_key=INSTALLED_LEASE)
 
 
 def seconds(option: str, text: str | None, default: float) -> float:

@@ -50,6 +50,8 @@ class LeaseOptions:
     identity: str
     """Of this process alone: two with the same one would both lead."""
     durations: LeaseDurations = field(default_factory=LeaseDurations)
+    preferred_key: str | None = None
+    """Of another Lease, which is taken instead if it exists."""
 
 
 class LeaderElector:
@@ -72,7 +74,8 @@ class LeaderElector:
         self._clock = clock
         self._seconds = seconds
         self._chance = chance or Random()
-        self._path = object_path(LEASE, options.key)
+        self._key = options.key
+        self._key_is_chosen = options.preferred_key is None
         self._lease: Lease | None = None
         """The Lease as we last read or wrote it; None if somebody may have changed it."""
         self._observed: ObservedLease | None = None
@@ -80,6 +83,10 @@ class LeaderElector:
         self._was_answered = False
         self._may_hold = False
         """Whether we have ever tried to write our name into the Lease."""
+
+    @property
+    def _path(self) -> str:
+        return object_path(LEASE, self._key)
 
     # ------------------------------------------------------------ acquiring
 
@@ -109,6 +116,8 @@ class LeaderElector:
 
     async def _try_to_acquire(self) -> bool:
         """Create the Lease or take it over, if nobody else holds it."""
+        if not self._key_is_chosen:
+            await self._choose_key()
         asked_at = self._seconds()
         options, seconds = self._options, self._durations.lease_seconds
         try:
@@ -125,17 +134,29 @@ class LeaderElector:
         await self._claim(lease)
         return True
 
+    async def _choose_key(self) -> None:
+        """Take the preferred Lease if it exists. Only an answer of the server tells."""
+        preferred = self._options.preferred_key
+        assert preferred is not None, "there is a choice"
+        try:
+            await self._server.get(object_path(LEASE, preferred), Lease)
+        except (NotFound, Forbidden):
+            pass
+        else:
+            self._key = preferred
+        self._key_is_chosen = True
+
     async def _create(self) -> None:
-        options, namespace = self._options, self._options.key.partition("/")[0]
+        namespace = self._key.partition("/")[0]
         seconds = self._durations.lease_seconds
-        body = new_lease(options.key, options.identity, seconds, self._clock.now())
+        body = new_lease(self._key, self._options.identity, seconds, self._clock.now())
         self._may_hold = True
         sent_at = self._seconds()
         try:
             answer = await self._server.create(collection_path(LEASE, namespace), body)
         except NotFound as error:
             raise SettingsError(
-                f"Lease {options.key}: namespace {namespace}: expected one that exists "
+                f"Lease {self._key}: namespace {namespace}: expected one that exists "
                 f"({error.answer})"
             ) from error
         self._hold(answer, sent_at)
@@ -241,9 +262,9 @@ class LeaderElector:
     # ------------------------------------------------------------ for people
 
     def _missing_right(self, error: ApiError) -> SettingsError:
-        namespace = self._options.key.partition("/")[0]
+        namespace = self._key.partition("/")[0]
         return SettingsError(
-            f"Lease {self._options.key}: a right is missing ({error.answer}). Grant get, create "
+            f"Lease {self._key}: a right is missing ({error.answer}). Grant get, create "
             f"and patch of leases in coordination.k8s.io in namespace {namespace}, name another "
             "namespace with --leader-election-lease, or run a single replica with "
             "--no-leader-election"
@@ -261,7 +282,7 @@ class LeaderElector:
         logger.warning(message, extra={**self._names(), "error": text})
 
     def _names(self) -> dict[str, object]:
-        return {"lease": self._options.key, "identity": self._options.identity}
+        return {"lease": self._key, "identity": self._options.identity}
 
     def _jittered(self, seconds: float) -> float:
         return seconds * self._chance.uniform(1 - JITTER, 1)
