@@ -37,6 +37,7 @@ from rescheduler.migration.state_machine.service_departure import (
     leave_shared_services,
     rejoin_services,
     wait_for_a_quiet_moment,
+    wait_past_put_back,
 )
 from rescheduler.settings import MigrationOptions
 
@@ -224,6 +225,38 @@ def test_the_rhythm_of_a_kubelet_is_learned_from_its_first_put_back() -> None:
     assert again.rhythm == KubeletRhythm(put_back_at=after(6))
     forgotten = departures.look(pod(), WEB, after(4000))
     assert forgotten.rhythm == KubeletRhythm()
+
+
+def test_a_slow_kubelet_puts_pods_back_some_time_after_it_began() -> None:
+    rhythm = KubeletRhythm().seen_again(after(3))
+    on_time = rhythm.seen_again(after(13))
+    assert on_time == KubeletRhythm(put_back_at=after(13))
+    late = on_time.seen_again(after(25.5))
+    assert late == KubeletRhythm(after(23), timedelta(seconds=2.5))
+    # Those that were seen first were late themselves.
+    assert late.seen_again(after(32)) == KubeletRhythm(after(32), timedelta(seconds=3.5))
+    # It is not believed to be slow for ever.
+    assert late.seen_again(after(33)) == KubeletRhythm(after(33), timedelta(seconds=1.25))
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"), [(21.0, 1.8), (22.5, None), (28.5, None), (29.5, 3.3), (30.0, 2.8)]
+)
+def test_no_pod_is_deleted_while_a_slow_kubelet_may_put_it_back(
+    now: float, expected: float | None
+) -> None:
+    rhythm = KubeletRhythm(NOW, timedelta(seconds=2.5))
+    wait = wait_past_put_back(rhythm, timedelta(seconds=1), after(now))
+    assert (wait and wait.seconds) == (expected and pytest.approx(expected))
+
+
+@pytest.mark.parametrize("needed", [1.0, 4.0, 9.0])
+def test_however_slow_a_kubelet_is_there_is_a_moment_to_leave(needed: float) -> None:
+    rhythm = KubeletRhythm(NOW, timedelta(seconds=4))
+    now = after(0.5)
+    while wait := wait_past_put_back(rhythm, timedelta(seconds=needed), now):
+        now += timedelta(seconds=seconds(wait))
+    assert now < after(12)
 
 
 def test_a_pod_that_we_put_back_says_nothing_of_its_kubelet() -> None:

@@ -61,7 +61,7 @@ class Departures:
         known = self._pods.pop(pod.uid, None)
         if not pod.has_left_services:
             if known is not None and was_put_back(pod, known, now):
-                self._rhythms[pod.node] = now, KubeletRhythm(put_back_at=now)
+                self._rhythms[pod.node] = now, self._rhythm(pod.node).seen_again(now)
             return Departure(serving=serving, rhythm=self._rhythm(pod.node))
         known = known or DepartedPod(now, now)
         known.last_seen = now

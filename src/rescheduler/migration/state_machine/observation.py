@@ -43,15 +43,35 @@ PUT_BACK_PERIOD = timedelta(seconds=10)
 PUT_BACK_MARGIN = timedelta(seconds=1)
 """How exactly that moment is known, and how long a workload may take to delete a pod."""
 
+MAX_LATENESS = timedelta(seconds=4)
+"""Later than this, the kubelet was restarted rather than slow."""
+
 
 @dataclass(frozen=True)
 class KubeletRhythm:
     """When the kubelet of a node puts back the status of its pods."""
 
     put_back_at: datetime | None = None
-    """When it was last seen to do so; it does every `PUT_BACK_PERIOD`."""
+    """When it was seen to begin with that; it does every `PUT_BACK_PERIOD`."""
+    lateness: timedelta = timedelta(0)
+    """How long after it began it was seen to put back a pod: it takes one after the other."""
     is_silent: bool = False
     """Whether it was seen not to: it is no real kubelet."""
+
+    def seen_again(self, now: datetime) -> "KubeletRhythm":
+        """What is known after a pod was put back just now.
+
+        The kubelet begins by a timer that does not drift. So a pod that was put back at another
+        time was late, or those that were seen before were.
+        """
+        if self.put_back_at is None:
+            return KubeletRhythm(put_back_at=now)
+        late = (now - self.put_back_at) % PUT_BACK_PERIOD
+        early = PUT_BACK_PERIOD - late
+        if early < late:
+            return KubeletRhythm(now, min(self.lateness + early, MAX_LATENESS))
+        # What was once slow, on a busy node, is so no more after a while.
+        return KubeletRhythm(now - late, min(max(self.lateness / 2, late), MAX_LATENESS))
 
 
 @dataclass(frozen=True)

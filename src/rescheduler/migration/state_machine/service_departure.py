@@ -17,8 +17,11 @@ from rescheduler.migration.state_machine.observation import (
     PUT_BACK_MARGIN,
     PUT_BACK_PERIOD,
     Departure,
+    KubeletRhythm,
     Observation,
 )
+
+NO_TIME = timedelta(0)
 
 # EndpointSlices follow the pods within a fraction of this.
 LOOK_AGAIN_SECONDS = 0.25
@@ -133,11 +136,9 @@ def depart(
         return None
     if not pod.is_ready:
         return Wait(LOOK_AGAIN_SECONDS, still_serving(pod, found))
-    left = until_put_back(found, now)
-    if left is not None and left <= for_proxies + SLICES_TIME + PUT_BACK_MARGIN:
-        # It would be put back before it can be stopped.
-        return Wait((left + AFTER_PUT_BACK).total_seconds())
-    return PatchPod(
+    # Else it would be put back before it can be stopped.
+    needed = for_proxies + SLICES_TIME + PUT_BACK_MARGIN
+    return wait_past_put_back(found.rhythm, needed, now) or PatchPod(
         "leave-services", pod, leave_patch(now), subresource="status", is_strategic=True
     )
 
@@ -160,19 +161,23 @@ def wait_for_a_quiet_moment(o: Observation, old: MovingPod) -> Action | None:
     found = o.answers.old_departure
     if not old.has_left_services or found is None or found.rhythm.is_silent:
         return None
-    left = until_put_back(found, o.now)
-    if left is not None:
-        return Wait((left + AFTER_PUT_BACK).total_seconds()) if left < PUT_BACK_MARGIN else None
+    if found.rhythm.put_back_at is not None:
+        return wait_past_put_back(found.rhythm, PUT_BACK_MARGIN, o.now)
     wait = wait_until(o.now, (found.left_since or o.now) + PUT_BACK_PERIOD + PUT_BACK_MARGIN)
     return Wait(wait.seconds, WAITING_FOR_KUBELET) if wait is not None else None
 
 
-def until_put_back(found: Departure, now: datetime) -> timedelta | None:
-    """How long until the kubelet puts the pod back; None if its rhythm is not known."""
-    put_back_at = found.rhythm.put_back_at
-    if put_back_at is None:
+def wait_past_put_back(rhythm: KubeletRhythm, needed: timedelta, now: datetime) -> Wait | None:
+    """Wait if the kubelet may put the pod back within the time that is needed; else None."""
+    if rhythm.put_back_at is None:
         return None
-    return PUT_BACK_PERIOD - (now - put_back_at) % PUT_BACK_PERIOD
+    # Where that leaves no time at all, the usual moment alone is avoided.
+    lateness = max(min(rhythm.lateness, PUT_BACK_PERIOD - needed - 2 * AFTER_PUT_BACK), NO_TIME)
+    since = (now - rhythm.put_back_at) % PUT_BACK_PERIOD
+    if since < lateness:
+        return Wait((lateness - since + AFTER_PUT_BACK).total_seconds())
+    left = PUT_BACK_PERIOD - since
+    return Wait((left + lateness + AFTER_PUT_BACK).total_seconds()) if left <= needed else None
 
 
 def rejoin_services(pod: MovingPod | None, now: datetime) -> PatchPod | None:
