@@ -354,10 +354,11 @@ async def test_a_new_pod_that_does_not_become_ready_is_given_up_with_the_reason(
 ) -> None:
     moving = Moving(sandbox)
     async with controller_on(sandbox.cluster, ONCE):
-        await moving.start(timeoutSeconds=2)
+        await moving.start(timeoutSeconds=600)
         await moving.bound()
         moving.patch_new(waiting("ImagePullBackOff"))
-        expected = f"new pod not Ready after 2s: ImagePullBackOff on {moving.target}"
+        sandbox.end_step(moving.migration)
+        expected = f"new pod not Ready after 600s: ImagePullBackOff on {moving.target}"
         await moving.ended("Failed", expected)
     assert moving.the_old_pod_is_as_it_was()
 

@@ -209,12 +209,21 @@ async def test_gates_of_others_are_not_waited_for_for_ever(sandbox: Sandbox) -> 
     open_gates(sandbox, sandbox.pods("web")[0]["metadata"]["name"])
     (old,) = sandbox.wait_ready("web", 1)
     async with controller_on(sandbox.cluster, ONCE):
-        name = sandbox.migrate(old, other_node(sandbox, old), mode="Handoff", timeoutSeconds=1)
+        target = other_node(sandbox, old)
+        name = sandbox.migrate(old, target, mode="Handoff", timeoutSeconds=600)
+        await sandbox.until(lambda: nominations(sandbox) == [target], "it is nominated")
+        sandbox.end_step(name)
         (status,) = await sandbox.finished(name)
     assert status["phase"] == "Failed"
-    expected = "after 1s new pod has scheduling gates of others: example.com/queue"
+    expected = "after 600s new pod has scheduling gates of others: example.com/queue"
     assert status["message"] == expected
     assert len(sandbox.pods("web")) == 1
+
+
+def nominations(sandbox: Sandbox) -> list[str]:
+    """The nodes for which pods are nominated."""
+    names = [pod["status"].get("nominatedNodeName") for pod in sandbox.pods("web")]
+    return [name for name in names if name]
 
 
 async def test_a_scheduler_that_ignores_nominations_is_remembered_for_the_workload(

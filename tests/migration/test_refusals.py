@@ -72,7 +72,13 @@ async def test_a_workload_that_may_not_adopt_the_new_pod_fails_its_migration_and
     gains_no_owner = f"!has(object.{owners}) || has(oldObject.{owners})"
     with refused(sandbox, "pods", adopt, unless=gains_no_owner):
         async with controller_on(sandbox.cluster, ONE_AT_A_TIME) as controller:
-            name = sandbox.migrate(old, other_node(sandbox, old), timeoutSeconds=2)
+            name = sandbox.migrate(old, other_node(sandbox, old), timeoutSeconds=600)
+            for failures in (0, 1):
+                await sandbox.until(
+                    lambda: is_to_be_adopted(sandbox, name, failures),  # noqa: B023
+                    "it is to be adopted",
+                )
+                sandbox.end_step(name)
             (status,) = await sandbox.finished(name)
             other = other_sandbox.migrate(free, other_node(other_sandbox, free))
             (moved,) = await other_sandbox.finished(other)
@@ -83,6 +89,14 @@ async def test_a_workload_that_may_not_adopt_the_new_pod_fails_its_migration_and
     assert left["metadata"]["uid"] == old["metadata"]["uid"]
     assert moved["outcome"] == "Landed"
     assert sandbox.leftovers() == []
+
+
+def is_to_be_adopted(sandbox: Sandbox, migration: str, failures: int) -> bool:
+    """Whether the new pod of an attempt has the label that was withheld."""
+    status = sandbox.status(migration)
+    new = sandbox.pod(status.get("newPod", "")) if status.get("newPod") else None
+    is_labelled = new is not None and "pod-template-hash" in new["metadata"]["labels"]
+    return status.get("failures", 0) == failures and is_labelled
 
 
 async def test_a_refusal_while_undoing_leaves_what_is_cleaned_up_later(
