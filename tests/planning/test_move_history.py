@@ -1,11 +1,14 @@
 """No way back: a pod does not return to a node that it left because a strategy wanted it."""
 
+import msgspec
 import pytest
 
+from rescheduler.files.policy_file import read_policy
 from rescheduler.model.moves import Outcome
 from rescheduler.planning.context import PastMove, PlanningContext
 from rescheduler.planning.movability.movability import Movability
 from rescheduler.planning.movability.move_history import MoveHistory
+from rescheduler.planning.planner import make_plan
 from rescheduler.planning.strategies import requested_strategies
 from rescheduler.planning.unchanged_until import same_until
 from rescheduler.settings import Policy
@@ -61,6 +64,35 @@ def test_who_left_because_a_person_asked_for_it_may_return(strategy: str, may_re
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.CAME_BACK, Outcome.ELSEWHERE])
 def test_a_move_that_did_not_land_closes_no_node(outcome: Outcome) -> None:
     assert left(move(outcome=outcome)) == set()
+
+
+def test_after_a_failure_another_node_is_tried_for_an_hour() -> None:
+    failed = move(outcome=Outcome.FAILED)
+    found = [MoveHistory([failed], now).failed_targets(WEB) for now in (HOUR - 1, HOUR)]
+    assert found == [{"b"}, set()]
+    others = [move(outcome=outcome) for outcome in (Outcome.LANDED, Outcome.ELSEWHERE)]
+    assert MoveHistory(others, 0.0).failed_targets(WEB) == set()
+
+
+@pytest.mark.parametrize("strategy", ["NodeMaintenance", "LoadBalancing"])
+def test_a_plan_avoids_the_node_to_which_the_last_move_failed(strategy: str) -> None:
+    """Also where it is urgent: on the best node, pods of this workload may not start at all."""
+    owner = replicaset("shop/web", 4)
+    pods = [pod(f"shop/web-{number}", on="a", cpu="1", owner=owner) for number in range(4)]
+    leaving = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
+    labels = leaving if strategy == "NodeMaintenance" else {}
+    nodes = [node("a", cpu="4", labels=labels), node("best", cpu="8"), node("other", cpu="4")]
+    snapshot = snapshot_of([*nodes, owner, *pods])
+    options = {"enabledStrategies": [strategy], "planningTimeout": "500ms"}
+    policy = read_policy("policy", msgspec.json.encode(options))
+
+    def targets(*history: PastMove) -> set[str]:
+        context = PlanningContext(now=0.5 * HOUR, history=history)
+        return {found.target for found in make_plan(snapshot, policy, context).moves}
+
+    assert "best" in targets()
+    failed = move("a", "best", outcome=Outcome.FAILED)
+    assert targets(failed) == {"other"}
 
 
 def test_the_last_departure_counts() -> None:

@@ -11,7 +11,7 @@ from rescheduler.settings import Policy
 def same_until(snapshot: Snapshot, policy: Policy, context: PlanningContext) -> float:
     """The moment until which exactly the same pods may be moved, if nothing else changes.
 
-    Pods become old enough, cooldowns after moves end, and pods may return to nodes that they left.
+    Pods become old enough, cooldowns after moves end, and pods may go to nodes again.
     Nothing of it depends on anything but the time. Which strategies are urgent is not asked: a
     moment too many costs one more plan.
     """

@@ -131,23 +131,32 @@ class Movability:
         They do not return there without a more urgent cause. Templates without such nodes are
         not in it.
         """
-        leavers = self._history.leavers
-        if not leavers:
+        return self._by_template(self._history.left_nodes)
+
+    @cached_property
+    def failed_targets(self) -> dict[int, Ints]:
+        """By template: the rows of nodes to which moves of its pods have just failed."""
+        return self._by_template(self._history.failed_targets)
+
+    def _by_template(self, nodes_of: Callable[[str], set[str]]) -> dict[int, Ints]:
+        """The rows of nodes that follow from past moves of workloads and bare pods."""
+        subjects = self._history.avoiding
+        if not subjects:
             return {}
         templates: defaultdict[int, set[str]] = defaultdict(set)
         for template, name in enumerate(self.workloads.names):
-            if name in leavers:
-                templates[template] |= self._history.left_nodes(name)
+            if name in subjects:
+                templates[template] |= nodes_of(name)
         pods = self._snapshot.pods
-        for subject in leavers:
+        for subject in subjects:
             if (row := pods.find(subject)) is not None:
-                templates[int(pods.template[row])] |= self._history.left_nodes(subject)
+                templates[int(pods.template[row])] |= nodes_of(subject)
         row_of = {name: row for row, name in enumerate(self._snapshot.nodes.names)}
-        left = {
+        found = {
             template: np.array(sorted(row_of[name] for name in names if name in row_of), np.int32)
             for template, names in templates.items()
         }
-        return {template: rows for template, rows in left.items() if len(rows)}
+        return {template: rows for template, rows in found.items() if len(rows)}
 
     @cached_property
     def _history(self) -> MoveHistory:

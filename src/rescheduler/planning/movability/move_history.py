@@ -7,7 +7,7 @@ replaced the moved pod has a name of its own.
 
 And there is no way back: to a node that a pod left because a strategy wanted it, no pod of its
 workload returns for a day. What was better then is hardly worse now, and strategies that disagree
-would pass the pod back and forth.
+would pass the pod back and forth. And where a move failed, the next one tries another node.
 """
 
 from collections import defaultdict
@@ -29,6 +29,9 @@ FIRST_COOLDOWN = 10 * MINUTE
 LONGEST_COOLDOWN = 24 * HOUR
 # A day: load that comes and goes with the hours moves no pod to and fro.
 NO_RETURN_TIME = 24 * HOUR
+# Longer than the first cooldowns, so that another node is tried. If there is no other, the node may
+# have come to its senses by then.
+FAILED_TARGET_TIME = HOUR
 
 _OUTCOME_TEXT = {
     Outcome.LANDED: "ended here",
@@ -69,11 +72,16 @@ class MoveHistory:
         self._landed: dict[tuple[str, str], Cooldown] = {}
         self._left: defaultdict[str, dict[str, float]] = defaultdict(dict)
         """By workload or bare pod: the nodes to which none returns, and until when."""
+        self._failed: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        """The same for nodes to which a move failed."""
         for subject, moves in _by_subject(history).items():
             cooldown = _cooldown_after_failures(moves)
             if cooldown is not None and cooldown.until > now:
                 self._troubled[subject] = cooldown
             for move in moves:
+                until = move.at + FAILED_TARGET_TIME
+                if move.outcome == Outcome.FAILED and until > now:
+                    self._failed[subject].setdefault(move.target, until)
                 if move.outcome != Outcome.LANDED:
                     continue
                 until = move.at + COOLDOWN_AFTER_LANDING
@@ -89,15 +97,16 @@ class MoveHistory:
         return {*self._troubled, *(subject for subject, _ in self._landed)}
 
     @property
-    def leavers(self) -> set[str]:
-        """The workloads and bare pods that have nodes to which they do not return."""
-        return set(self._left)
+    def avoiding(self) -> set[str]:
+        """The workloads and bare pods that have nodes to which they do not go."""
+        return {*self._left, *self._failed}
 
     @property
     def ends(self) -> list[float]:
-        """When each of the cooldowns ends, and when a pod may return to a node."""
+        """When each of the cooldowns ends, and when a pod may go to a node again."""
         cooldowns = (*self._troubled.values(), *self._landed.values())
-        returns = (until for nodes in self._left.values() for until in nodes.values())
+        avoided = (*self._left.values(), *self._failed.values())
+        returns = (until for nodes in avoided for until in nodes.values())
         return [*(cooldown.until for cooldown in cooldowns), *returns]
 
     def cooldown(self, subject: str, node: str) -> Cooldown | None:
@@ -111,6 +120,10 @@ class MoveHistory:
         or because a person said so, may return when that is over.
         """
         return set(self._left.get(subject, ()))
+
+    def failed_targets(self, subject: str) -> set[str]:
+        """The nodes to which moves of this workload, or of this bare pod, have just failed."""
+        return set(self._failed.get(subject, ()))
 
 
 def time_in_words(seconds: float) -> str:

@@ -100,14 +100,17 @@ class StrategyContext:
     def closed_to(self, template: int, may_return: bool = False) -> Bools:
         """Nodes that the template's pods do not come to, whatever else is there.
 
-        Unless there is an urgent cause, they do not return to nodes that they left.
+        Unless there is an urgent cause, they do not return to nodes that they left. Where a move
+        has just failed, another node is tried.
         """
-        refused = self.always_refused(template)
-        left = self.movability.left_nodes.get(template)
-        if left is None or may_return:
-            return refused
-        closed = refused.copy()
-        closed[left] = True
+        closed = self.always_refused(template)
+        avoided = [self.movability.failed_targets.get(template)]
+        if not may_return:
+            avoided.append(self.movability.left_nodes.get(template))
+        for nodes in avoided:
+            if nodes is not None:
+                closed = closed.copy()
+                closed[nodes] = True
         return closed
 
     def refused_masks(self, templates: Ints) -> Bools:
