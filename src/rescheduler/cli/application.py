@@ -8,6 +8,7 @@ from rescheduler.cli.commands.crds import crds
 from rescheduler.cli.commands.doctor import doctor
 from rescheduler.cli.commands.drain import drain
 from rescheduler.cli.commands.explain import explain
+from rescheduler.cli.commands.history import history
 from rescheduler.cli.commands.manifests import manifests
 from rescheduler.cli.commands.move import move
 from rescheduler.cli.commands.plan import plan
@@ -33,6 +34,7 @@ application.command()(run)
 application.command()(serve)
 application.command()(move)
 application.command()(drain)
+application.command()(history)
 application.command()(manifests)
 application.command()(doctor)
 application.command()(crds)

@@ -1,0 +1,118 @@
+"""`rescheduler history`: what was moved, when, why, and how it ended."""
+
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rescheduler.cli.control_characters import escaped_json
+from rescheduler.cli.options import ClusterAccess, Context, Kubeconfig
+from rescheduler.errors import SettingsError
+from rescheduler.model.moves import Outcome
+
+if TYPE_CHECKING:
+    from rescheduler.migration.memory.move_record import MoveRecord
+
+
+class HistoryOutput(StrEnum):
+    """The formats of the history."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+class GroupedBy(StrEnum):
+    """What moves are counted by."""
+
+    DAY = "day"
+    STRATEGY = "strategy"
+    WORKLOAD = "workload"
+
+
+class Ending(StrEnum):
+    """How a move can have ended."""
+
+    LANDED = Outcome.LANDED.value
+    ELSEWHERE = Outcome.ELSEWHERE.value
+    CAME_BACK = Outcome.CAME_BACK.value
+    FAILED = Outcome.FAILED.value
+
+
+def history(
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Only its pods.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Only moves that ended in this time, such as 24h."),
+    ] = None,
+    strategy: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only moves that it planned.")
+    ] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only pods of this workload; also KIND/NAME."),
+    ] = None,
+    outcome: Annotated[Ending | None, typer.Option(help="Only moves that ended like this.")] = None,
+    by: Annotated[
+        GroupedBy | None, typer.Option(help="Count the moves instead of listing them.")
+    ] = None,
+    output: Annotated[
+        HistoryOutput, typer.Option("--output", "-o", help="Output format.")
+    ] = HistoryOutput.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show the moves that are over: when, why, from where to where, and how they ended.
+
+    The cluster remembers two weeks, and at most 2,000 moves, also when Migrations are deleted.
+    """
+    import asyncio
+    from datetime import UTC, datetime, timedelta
+
+    from rescheduler.cli.move_filter import MoveFilter
+
+    earliest = None
+    if since is not None:
+        earliest = datetime.now(UTC) - timedelta(seconds=seconds("--since", since))
+    ending = None if outcome is None else Outcome(outcome)
+    wanted = MoveFilter(namespace, earliest, strategy, workload, ending)
+    records = asyncio.run(read(ClusterAccess(kubeconfig, context)))
+    show([record for record in records if wanted.accepts(record)], by, output)
+
+
+def seconds(option: str, text: str) -> float:
+    """The length of a duration that the user gave."""
+    from rescheduler.settings.value_types import seconds_of
+
+    try:
+        return seconds_of(text)
+    except ValueError as error:
+        raise SettingsError(f"{option} {text!r}: {error}") from error
+
+
+async def read(access: ClusterAccess) -> "list[MoveRecord]":
+    """All moves that are over, the latest first."""
+    from rescheduler.cli.connection import connect
+    from rescheduler.migration.memory.record_reading import read_records
+
+    async with connect(access) as server:
+        return await read_records(server, lambda text: print(f"Note: {text}", file=sys.stderr))
+
+
+def show(records: "list[MoveRecord]", by: GroupedBy | None, output: HistoryOutput) -> None:
+    """Print the moves, or how many there are of each kind."""
+    from rescheduler.cli.views import history_view
+
+    if output == HistoryOutput.JSON:
+        import msgspec
+
+        found = history_view.as_json(records) if by is None else history_view.counts(records, by)
+        name = "moves" if by is None else f"by{by.capitalize()}"
+        encoded = msgspec.json.format(msgspec.json.encode({name: found}))
+        sys.stdout.write(escaped_json(encoded.decode()) + "\n")
+    elif by is None:
+        history_view.print_moves(records)
+    else:
+        history_view.print_counts(records, by)
