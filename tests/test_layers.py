@@ -149,6 +149,7 @@ PURE_PACKAGES = ("model", "settings", "planning", "migration.state_machine")
 
 PURE_FILES = (
     "migration/crd.py",
+    "migration/memory/move_filter.py",
     "migration/memory/move_record.py",
     "migration/memory/move_record_crd.py",
     "migration/memory/record_retention.py",

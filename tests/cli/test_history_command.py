@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from rescheduler.cli.move_filter import MoveFilter
 from rescheduler.cli.views.history_view import as_json, counts, print_counts, print_moves
+from rescheduler.migration.memory.move_filter import MoveFilter
 from rescheduler.migration.memory.move_record import MoveRecord, MoveRecordSpec
 from rescheduler.migration.migration_object import WorkloadReference
 from rescheduler.model.moves import Mode, Outcome

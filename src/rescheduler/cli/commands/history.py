@@ -8,7 +8,7 @@ import typer
 
 from rescheduler.cli.control_characters import escaped_json
 from rescheduler.cli.options import ClusterAccess, Context, Kubeconfig
-from rescheduler.errors import SettingsError
+from rescheduler.errors import NotFound, SettingsError
 from rescheduler.model.moves import Outcome
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def history(
     import asyncio
     from datetime import UTC, datetime, timedelta
 
-    from rescheduler.cli.move_filter import MoveFilter
+    from rescheduler.migration.memory.move_filter import MoveFilter
 
     earliest = None
     if since is not None:
@@ -96,9 +96,13 @@ async def read(access: ClusterAccess) -> "list[MoveRecord]":
     """All moves that are over, the latest first."""
     from rescheduler.cli.connection import connect
     from rescheduler.migration.memory.record_reading import read_records
+    from rescheduler.migration.migration_watches import CrdMissing
 
     async with connect(access) as server:
-        return await read_records(server, lambda text: print(f"Note: {text}", file=sys.stderr))
+        try:
+            return await read_records(server, lambda text: print(f"Note: {text}", file=sys.stderr))
+        except NotFound as error:
+            raise CrdMissing from error
 
 
 def show(records: "list[MoveRecord]", by: GroupedBy | None, output: HistoryOutput) -> None:

@@ -7,7 +7,6 @@ from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.listwatch import ListWatch
 from rescheduler.migration.memory.move_record import MOVE_RECORD, MoveRecord, record_of
 from rescheduler.migration.migration_object import MIGRATION, Migration
-from rescheduler.migration.migration_watches import CrdMissing
 from rescheduler.model.tables.object_table import ObjectTable
 
 
@@ -26,7 +25,7 @@ async def read_records(server: ApiServer, on_missing: Callable[[str], None]) -> 
         except (Forbidden, NotFound) as error:
             errors.append(error)
     if len(errors) == 2:
-        raise CrdMissing if isinstance(errors[1], NotFound) else errors[1]
+        raise errors[1]
     for missing in errors:
         on_missing(f"some moves may be missing: {missing}")
     ended = (record_of(migration) for migration in migrations.by_key().values())
