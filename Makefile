@@ -69,6 +69,7 @@ test-chart: $(DEV) ## build Helm (some minutes, once) and test the chart with it
 test-exhaustive: $(DEV) ## many more random clusters, rights of every install, ways to lose a leader
 	@$(BIN)/python -m testcluster build
 	@EXHAUSTIVE=1 $(BIN)/python -m pytest tests/planning/feasibility tests/planning/rest \
+		tests/simulation/test_random_scenarios.py tests/migration/test_faults.py \
 		tests/install/test_rights.py tests/leader_election
 
 check: $(DEV) ## format, lint, strict types, layers
