@@ -139,7 +139,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"election", "migration_follower", "signals", "stopping_pods"},
         {"views", "inputs", "connection", "policy_reload", "local_controller"},
         {"election_options", "options", "serve_options", "strategy_plugins", "log_format"},
-        {"control_characters"},
+        {"completion", "control_characters"},
     ],
 }
 """Inside a package, from the top down: nothing imports what is in a higher layer."""

@@ -1,9 +1,11 @@
 """All commands, in the order in which `rescheduler --help` lists them."""
 
+import os
 from typing import Annotated
 
 import typer
 
+from rescheduler.cli.commands.completion import completion
 from rescheduler.cli.commands.crds import crds
 from rescheduler.cli.commands.doctor import doctor
 from rescheduler.cli.commands.drain import drain
@@ -16,6 +18,7 @@ from rescheduler.cli.commands.run import run
 from rescheduler.cli.commands.serve import serve
 from rescheduler.cli.commands.simulate import simulate
 from rescheduler.cli.commands.snapshot import snapshot
+from rescheduler.cli.completion import COMPLETION_VARIABLE
 
 application = typer.Typer(
     help="Move running Kubernetes pods to better nodes.",
@@ -39,6 +42,13 @@ application.command()(manifests)
 application.command()(doctor)
 application.command()(crds)
 application.command()(simulate)
+application.command()(completion)
+
+if COMPLETION_VARIABLE in os.environ:
+    # With `add_completion`, typer would do this itself, and add two options to every help page.
+    from typer.completion import completion_init  # type: ignore[attr-defined]
+
+    completion_init()
 
 
 def print_version(is_given: bool) -> None:

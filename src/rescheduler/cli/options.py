@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from rescheduler.cli.completion import complete_context
+
 Kubeconfig = Annotated[
     Path | None,
     typer.Option(
@@ -16,7 +18,11 @@ Kubeconfig = Annotated[
 ]
 Context = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Kubeconfig context. Default: the current context."),
+    typer.Option(
+        metavar="NAME",
+        help="Kubeconfig context. Default: the current context.",
+        autocompletion=complete_context,
+    ),
 ]
 SnapshotFiles = Annotated[
     list[str] | None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rescheduler.cli.completion import complete_node
 from rescheduler.cli.control_characters import escaped
 from rescheduler.cli.inputs import load_policy
 from rescheduler.cli.options import (
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 
 
 def drain(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Node to empty.")],
+    node: Annotated[
+        str,
+        typer.Argument(metavar="NODE", help="Node to empty.", autocompletion=complete_node),
+    ],
     wait: Wait = False,
     here: Here = False,
     cancel_on_interrupt: CancelOnInterrupt = False,

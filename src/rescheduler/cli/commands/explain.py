@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rescheduler.cli.completion import complete_pod
 from rescheduler.cli.control_characters import escaped_json
 from rescheduler.cli.inputs import (
     load_cluster,
@@ -36,7 +37,10 @@ class ExplainOutput(StrEnum):
 
 def explain(
     pod: Annotated[
-        str | None, typer.Argument(metavar="POD", help="Pod, as NAMESPACE/NAME or NAME.")
+        str | None,
+        typer.Argument(
+            metavar="POD", help="Pod, as NAMESPACE/NAME or NAME.", autocompletion=complete_pod
+        ),
     ] = None,
     all_pods: Annotated[
         bool,

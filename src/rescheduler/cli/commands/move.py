@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rescheduler.cli.completion import complete_node, complete_pod
 from rescheduler.cli.inputs import load_policy, pod_row
 from rescheduler.cli.options import (
     CancelOnInterrupt,
@@ -26,8 +27,16 @@ if TYPE_CHECKING:
 
 
 def move(
-    pod: Annotated[str, typer.Argument(metavar="POD", help="Pod, as NAMESPACE/NAME or NAME.")],
-    to: Annotated[str, typer.Option("--to", metavar="NODE", help="Target node.")],
+    pod: Annotated[
+        str,
+        typer.Argument(
+            metavar="POD", help="Pod, as NAMESPACE/NAME or NAME.", autocompletion=complete_pod
+        ),
+    ],
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="NODE", help="Target node.", autocompletion=complete_node),
+    ],
     mode: Annotated[
         str,
         typer.Option(

@@ -1,0 +1,85 @@
+# mypy: disable-error-code="misc"
+# (mypy does not see that structs inherit being frozen)
+"""Names of nodes, pods and contexts that begin with what the user has typed so far.
+
+Whatever goes wrong, there are no suggestions, and no message: the user is in the middle of a line.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rescheduler.errors import ReschedulerError
+from rescheduler.kube.auth.kubeconfig import read_kubeconfig
+from rescheduler.kube.auth.loader import kubeconfig_files, load_credentials
+from rescheduler.kube.client import Client, ClientSettings
+from rescheduler.model.objects import Part
+
+# Longer, and people think that the shell hangs.
+MOST_SECONDS = 3.0
+MOST_NAMES = 500
+
+Options = Mapping[str, Any]
+"""The options that the user has given so far."""
+
+
+class Metadata(Part):
+    """The name of an object."""
+
+    name: str = ""
+
+
+class NamedObject(Part):
+    """Anything that has a name."""
+
+    metadata: Metadata = Metadata()
+
+
+class NamedObjects(Part):
+    """The first objects of a list."""
+
+    items: tuple[NamedObject, ...] = ()
+
+
+def nodes(options: Options, incomplete: str) -> list[str]:
+    """Nodes of the cluster."""
+    return [name for name in names_at("/api/v1/nodes", options) if name.startswith(incomplete)]
+
+
+def pods(options: Options, incomplete: str) -> list[str]:
+    """Namespaces and, once there is one, the pods in it, as NAMESPACE/NAME."""
+    namespace, slash, _ = incomplete.partition("/")
+    if not slash:
+        found = (f"{name}/" for name in names_at("/api/v1/namespaces", options))
+    else:
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        found = (f"{namespace}/{name}" for name in names_at(path, options))
+    return [name for name in found if name.startswith(incomplete)]
+
+
+def contexts(options: Options, incomplete: str) -> list[str]:
+    """Contexts of the kubeconfig."""
+    try:
+        found = read_kubeconfig(kubeconfig_files(options.get("kubeconfig"), os.environ))
+    except ReschedulerError:
+        return []
+    names = found.contexts if found is not None else ()
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def names_at(path: str, options: Options) -> Iterator[str]:
+    """Names of the objects there; none if the cluster cannot be asked."""
+    try:
+        found = asyncio.run(objects_at(path, options))
+    except (ReschedulerError, TimeoutError):
+        return
+    yield from (each.metadata.name for each in found.items)
+
+
+async def objects_at(path: str, options: Options) -> NamedObjects:
+    """The first objects there, in the cluster that the options name."""
+    credentials = load_credentials(options.get("kubeconfig"), options.get("context"))
+    settings = ClientSettings(attempts=1)
+    async with asyncio.timeout(MOST_SECONDS), Client(credentials, settings) as server:
+        return await server.get(path, NamedObjects, {"limit": str(MOST_NAMES)})

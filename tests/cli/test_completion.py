@@ -1,0 +1,88 @@
+"""Shells complete commands, options and names of the live cluster."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Result
+from tests.migration.support import Sandbox
+
+COMMAND = Path(sys.executable).with_name("rescheduler")
+# What bash does when Tab is pressed in the last of the words.
+PRESS_TAB = """
+source <(rescheduler completion bash)
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+_rescheduler_completion rescheduler
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def completed(*words: str, kubeconfig: Path | None = None) -> list[str]:
+    """What bash suggests for the last word."""
+    bash = shutil.which("bash")
+    assert bash is not None
+    done = subprocess.run(
+        [bash, "--norc", "-c", PRESS_TAB, "bash", "rescheduler", *words],
+        env={
+            "PATH": f"{COMMAND.parent}:{os.environ['PATH']}",
+            "HOME": "/nonexistent",
+            **({"KUBECONFIG": str(kubeconfig)} if kubeconfig else {}),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_commands_and_options_are_completed() -> None:
+    assert completed("dr") == ["drain"]
+    assert "--wait" in completed("drain", "--w")
+    assert completed("completion", "") == ["bash", "zsh", "fish"]
+
+
+def test_nodes_and_pods_of_the_live_cluster_are_completed(sandbox: Sandbox) -> None:
+    names = sandbox.add_nodes("a", "b")
+    (pod,) = sandbox.deploy("web", 1)
+    key = f"{sandbox.namespace}/{pod['metadata']['name']}"
+    kubeconfig = sandbox.cluster.kubeconfig
+    beginning = f"{sandbox.namespace}-"
+    assert sorted(completed("drain", beginning, kubeconfig=kubeconfig)) == sorted(names)
+    assert completed("move", key, "--to", names[1], kubeconfig=kubeconfig) == [names[1]]
+    namespace = completed("move", sandbox.namespace, kubeconfig=kubeconfig)
+    assert f"{sandbox.namespace}/" in namespace
+    assert completed("explain", f"{sandbox.namespace}/web", kubeconfig=kubeconfig) == [key]
+    found = completed("drain", "--kubeconfig", str(kubeconfig), names[0])
+    assert found == [names[0]], "the option counts, too"
+
+
+def test_contexts_of_the_kubeconfig_are_completed(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text(
+        "contexts: [{name: blue, context: {}}, {name: black, context: {}}, {name: red}]\n"
+    )
+    assert completed("plan", "--context", "bl", kubeconfig=kubeconfig) == ["blue", "black"]
+
+
+def test_a_cluster_that_cannot_be_asked_gives_no_suggestion_and_no_message(tmp_path: Path) -> None:
+    assert completed("drain", "x") == []
+    broken = tmp_path / "config"
+    broken.write_text("]")
+    assert completed("drain", "", kubeconfig=broken) == []
+    assert completed("plan", "--context", "", kubeconfig=broken) == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_is_one_of_the_shell(shell: str, command: Callable[..., Result]) -> None:
+    printed = command("completion", shell)
+    assert printed.code == 0
+    assert f"_RESCHEDULER_COMPLETE=complete_{shell}" in printed.out
+    if program := shutil.which(shell):
+        subprocess.run([program, "-n"], input=printed.out, text=True, check=True)
