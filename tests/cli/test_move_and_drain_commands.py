@@ -141,6 +141,8 @@ def test_drain_empties_a_node_whose_budgets_allow_no_eviction(
     apply(sandbox.cluster, budget(f"{sandbox.namespace}/web", min_available=3))
     sandbox.add_nodes("b", "c")
     assert start("drain", first, "--here").wait(120) == 0, output()
+    (reason,) = {found["spec"]["reason"].partition("; ")[0] for found in sandbox.all("migrations")}
+    assert reason == f"{first} is being drained"
     assert f"node {first} is empty" in output()
     assert not [pod for pod in sandbox.pods() if node_of(pod) == first]
     assert sum(map(is_ready, sandbox.pods("web"))) == 3

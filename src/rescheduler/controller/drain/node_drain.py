@@ -34,7 +34,7 @@ from rescheduler.planning.context import PlanningContext
 from rescheduler.planning.plan import BlockedPod, Move, Plan
 from rescheduler.planning.planner import make_plan
 from rescheduler.planning.strategies import requested_strategies
-from rescheduler.settings import NodeLabel, Policy, SecondsOrZero
+from rescheduler.settings import NodeLabel, Policy, SecondsOrZero, StrategyName
 
 PAUSED = "its Migration {} is paused. To move it, resume or delete that"
 GOES_NOWHERE = "its Migration {} goes to this very node. To move it, delete that"
@@ -216,9 +216,10 @@ class NodeDrain:
         """The moves that empty the node, planned as if it were labelled for maintenance."""
         row = row_of_node(snapshot, self._node)
         nodes = list(snapshot.nodes.objects)
-        nodes[row] = with_label(nodes[row], self._policy.maintenance_label)
-        # Other nodes may be under maintenance too: their pods must not use up the limit.
         label = self._policy.maintenance_label
+        is_drained_only = not is_under_maintenance(nodes[row], label)
+        nodes[row] = with_label(nodes[row], label)
+        # Other nodes may be under maintenance too: their pods must not use up the limit.
         emptied = [other for other, node in enumerate(nodes) if is_under_maintenance(node, label)]
         pods = int(np.isin(snapshot.pods.node, emptied).sum())
         policy = msgspec.structs.replace(self._policy, max_reschedule_pods=pods)
@@ -227,7 +228,11 @@ class NodeDrain:
         here = {snapshot.pods.keys[pod] for pod in np.flatnonzero(snapshot.pods.node == row)}
         return msgspec.structs.replace(
             plan,
-            moves=tuple(move for move in first_moves(plan.moves) if move.pod in here),
+            moves=tuple(
+                because_of_drain(move) if is_drained_only else move
+                for move in first_moves(plan.moves)
+                if move.pod in here
+            ),
             blocked=(
                 *(blocked for blocked in plan.blocked if blocked.pod in here),
                 *unreadable_pods(snapshot, self._node),
@@ -244,6 +249,15 @@ class NodeDrain:
             may_evict=self._policy.migration.deployment_coordination,
             by_hand=True,
         )
+
+
+def because_of_drain(move: Move) -> Move:
+    """The move with the true reason: the label is only in the plan."""
+    if move.strategy != StrategyName.NODE_MAINTENANCE:
+        return move
+    _, separator, what_follows = move.reason.partition("; ")
+    reason = f"{move.source} is being drained{separator}{what_follows}"
+    return msgspec.structs.replace(move, reason=reason)
 
 
 def row_of_node(snapshot: Snapshot, name: str) -> int:
