@@ -64,7 +64,8 @@ test-real: $(DEV) ## run the tests on real nodes, where this machine can run the
 test-chart: $(DEV) ## build Helm (some minutes, once) and test the chart with it
 	@$(BIN)/python -m testcluster build
 	@$(BIN)/python -m testcluster build --helm
-	@$(BIN)/python -m pytest tests/install/test_chart.py
+	@$(BIN)/python -m pytest tests/install/test_chart.py tests/install/test_upgrade.py \
+		tests/install/test_documented_commands.py
 
 test-exhaustive: $(DEV) ## many more random clusters, rights of every install, ways to lose a leader
 	@$(BIN)/python -m testcluster build

@@ -23,12 +23,13 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[st
         ("full", {}),
         ("controller-only", {"extender.enabled": False}),
         ("read-only", {"dryRun": True}),
+        ("full --cert-manager", {"certManager.enabled": True}),
     ],
 )
 def test_an_install_is_printed(
     capsys: pytest.CaptureFixture[str], install: str, options: dict[str, Any]
 ) -> None:
-    found = printed(capsys, "--install", install, "--namespace", "ops")
+    found = printed(capsys, "--install", *install.split(), "--namespace", "ops")
     assert found == manifests(options, "ops")
 
 
@@ -61,6 +62,10 @@ def test_files_are_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     ("arguments", "problem"),
     [
         (("--namespace", "Not_A_Name"), "--namespace 'Not_A_Name': expected the name"),
+        (
+            ("--install", "read-only", "--cert-manager"),
+            "--cert-manager: an install that is read-on",
+        ),
         (("--chart", "/dev/null/chart"), "/dev/null/chart: cannot write there: Not a directory"),
     ],
 )

@@ -10,7 +10,12 @@ from rescheduler.doctor.findings import Health
 from rescheduler.doctor.installation import Installation
 from rescheduler.doctor.lease_check import lease_finding
 from rescheduler.doctor.rights_check import needed_roles
-from rescheduler.doctor.webhook_check import certificate_finding
+from rescheduler.doctor.webhook_check import (
+    Registration,
+    Webhook,
+    certificate_finding,
+    registration_finding,
+)
 from rescheduler.extender.tls.certificates import new_authority
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -42,13 +47,19 @@ def test_a_certificate_is_doubtful_in_its_last_two_weeks_and_bad_after_them(
     days: int, health: Health
 ) -> None:
     certificate = base64.b64encode(new_authority(NOW).certificate).decode()
-    finding = certificate_finding({"tls.crt": certificate}, NOW + timedelta(days=days))
+    finding = certificate_finding({"tls.crt": certificate}, NOW + timedelta(days=days), "logs")
     assert finding.health == health
 
 
 @pytest.mark.parametrize("data", [{}, {"tls.crt": ""}, {"tls.crt": "!"}, {"tls.crt": "aGVsbG8="}])
 def test_a_certificate_that_is_not_there_or_no_certificate_is_bad(data: dict[str, str]) -> None:
-    assert certificate_finding(data, NOW).health == Health.BAD
+    assert certificate_finding(data, NOW, "logs").health == Health.BAD
+
+
+def test_a_webhook_without_an_authority_is_bad_and_names_who_writes_it() -> None:
+    finding = registration_finding(Registration((Webhook(),)), NOW)
+    assert finding.health == Health.BAD
+    assert "cainjector" in finding.todo
 
 
 @pytest.mark.parametrize(
@@ -56,7 +67,11 @@ def test_a_certificate_that_is_not_there_or_no_certificate_is_bad(data: dict[str
     [
         (("run", "--dry-run"), {""}),
         (("run",), {"", "moves"}),
-        (("run", "--serve=:8443"), {"", "moves", "extender"}),
+        (("run", "--serve=:8443", "--certificates=/tls"), {"", "moves", "extender"}),
+        (
+            ("run", "--serve=:8443", "--certificates-secret=a/b"),
+            {"", "moves", "extender", "ownCertificates"},
+        ),
     ],
 )
 def test_only_the_rights_of_what_is_turned_on_are_needed(

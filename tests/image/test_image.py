@@ -46,7 +46,8 @@ def root(say_at_the_end: SayAtTheEnd) -> Iterator[Path]:
     """The files of the image."""
     if reason := missing_tools():
         pytest.skip(reason)
-    say_at_the_end(run(sys.executable, "-m", "image", "--tag", TAG, "--builder", "buildah"))
+    options = ("--tag", TAG, "--builder", "buildah", "--kept-base")
+    say_at_the_end(run(sys.executable, "-m", "image", *options))
     container = run("buildah", "from", "--pull-never", TAG)
     yield Path(run("buildah", "mount", container))
     run("buildah", "rm", container)

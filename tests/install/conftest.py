@@ -1,4 +1,4 @@
-"""A cluster whose API server logs every request, for tests that install on it."""
+"""What tests of an installation share: a cluster that logs every request, and Helm."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from testcluster import TestCluster
+from testcluster.build import built_program, helm_program
 from tests.conftest import SayAtTheEnd, stop
 
 
@@ -22,3 +23,12 @@ def audited(
     before = request.session.testsfailed
     yield cluster
     stop(cluster, say_at_the_end, keep_logs=request.session.testsfailed > before)
+
+
+@pytest.fixture(scope="session")
+def helm_binary(binary: Path) -> Path:
+    """Helm. It asks for the cluster's binary, because without a Go toolchain there is neither."""
+    built = built_program(helm_program())
+    if built is None:
+        pytest.skip("Helm is not built; `make test-chart` builds it")
+    return built

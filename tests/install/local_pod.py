@@ -91,7 +91,7 @@ class LocalPod:
         for argument in given:
             argument = re.sub(r"\$\((\w+)\)", lambda name: variables[name[1]], argument)
             for path, place in mounts.items():
-                argument = argument.replace(f"{path}/", f"{place}/")
+                argument = re.sub(rf"(^|=){re.escape(path)}(?=/|$)", rf"\1{place}", argument)
             found.append(argument.replace(f"=:{port['containerPort']}", f"=127.0.0.1:{self.port}"))
         return found
 

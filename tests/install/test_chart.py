@@ -1,32 +1,34 @@
-"""The chart gives what the code declares, for every combination of switches.
-
-Helm takes minutes to build, so these tests are skipped until `make test-chart` has built it.
-"""
+"""For every combination of switches, the chart gives what the code declares, and it is accepted."""
 
 import itertools
 import json
 import os
-import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from rescheduler.install.manifests import manifests
-from rescheduler.install.options import DEFAULTS
+from rescheduler.install.options import BOOLEAN, DEFAULTS, OPTIONS
 from testcluster import TestCluster
-from testcluster.build import built_program, helm_program
 from testcluster.waiting import wait_until
+from tests.install.cert_manager import serve_cert_manager_kinds
+from tests.install.helm import Helm, Objects
 from tests.install.installs import leftovers
 from tests.install.test_files import CHART
 from tests.install.test_kustomize import by_identity
 
-NAMESPACE = "rescheduler"
-SWITCHES = ("dryRun", "extender.enabled", "scheduler.enabled", "networkPolicy.enabled")
+NAMESPACE = "default"
+RELEASE_NAMESPACE = "rescheduler"
+INDEPENDENT = ("networkPolicy.enabled", "crds.install")
+"""Each of them adds objects that no other switch changes, so they are switched together."""
+SWITCHES = [
+    option.path for option in OPTIONS if option.schema == BOOLEAN and option.path not in INDEPENDENT
+]
 COMBINATIONS = [
-    dict(zip(SWITCHES, values, strict=True))
-    for values in itertools.product([True, False], repeat=len(SWITCHES))
+    {**dict(zip(SWITCHES, values, strict=True)), **dict.fromkeys(INDEPENDENT, others)}
+    for *values, others in itertools.product([True, False], repeat=len(SWITCHES) + 1)
 ]
 OTHER_VALUES: dict[str, Any] = {
     "image.repository": "registry.example:5000/tools/rescheduler",
@@ -42,37 +44,6 @@ OTHER_VALUES: dict[str, Any] = {
 }
 
 
-class Helm:
-    """Helm, with nothing of the user's own configuration."""
-
-    def __init__(self, binary: Path, directory: Path, kubeconfig: Path | None = None) -> None:
-        self.binary = binary
-        places = ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")
-        own = {place: str(directory / place) for place in places}
-        config = {"KUBECONFIG": str(kubeconfig or directory / "none")}
-        self.environment = {**os.environ, **own, **config}
-
-    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [self.binary, *arguments],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def __call__(self, *arguments: str) -> str:
-        done = self.run(*arguments)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    def template(self, values: dict[str, Any]) -> list[dict[str, Any]]:
-        """The objects that the chart gives with these values."""
-        settings = [f"--set-json={path}={json.dumps(value)}" for path, value in values.items()]
-        output = self("template", "test", str(CHART), "--namespace", NAMESPACE, *settings)
-        return [each for each in yaml.safe_load_all(output) if each is not None]
-
-
 def merged(default: Any, value: Any) -> Any:
     """What Helm makes of a value and its default."""
     if not isinstance(default, dict):
@@ -80,34 +51,53 @@ def merged(default: Any, value: Any) -> Any:
     return default | {key: merged(default.get(key), inner) for key, inner in value.items()}
 
 
-@pytest.fixture(scope="session")
-def helm_binary(binary: Path) -> Path:
-    """Helm. It asks for the cluster's binary, because without a Go toolchain there is neither."""
-    built = built_program(helm_program())
-    if built is None:
-        pytest.skip("Helm is not built; `make test-chart` builds it")
-    return built
+@pytest.fixture(scope="module")
+def helm(helm_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    return Helm(helm_binary, tmp_path_factory.mktemp("helm"))
 
 
-@pytest.fixture
-def helm(helm_binary: Path, tmp_path: Path) -> Helm:
-    return Helm(helm_binary, tmp_path)
+@pytest.fixture(scope="module")
+def rendered(helm: Helm) -> list[Objects]:
+    """The objects of every combination of switches. Helm is a process each time."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [*pool.map(lambda values: helm.template(values, NAMESPACE), COMBINATIONS)]
 
 
 def test_the_chart_has_nothing_to_complain_about(helm: Helm) -> None:
     assert "1 chart(s) linted, 0 chart(s) failed" in helm("lint", "--strict", str(CHART))
 
 
-@pytest.mark.parametrize(
-    "values",
-    [*COMBINATIONS, OTHER_VALUES],
-    ids=[*("-".join(map(str, values.values())) for values in COMBINATIONS), "other values"],
-)
-def test_the_chart_gives_what_the_code_declares(helm: Helm, values: dict[str, Any]) -> None:
+def as_the_code_declares(values: dict[str, Any]) -> Objects:
+    """The objects for these values; the namespace is not part of a release."""
     # Helm merges mappings with their defaults.
     whole = {path: merged(DEFAULTS[path], value) for path, value in values.items()}
-    expected = [each for each in manifests(whole, NAMESPACE) if each["kind"] != "Namespace"]
-    assert by_identity(helm.template(values)) == by_identity(expected)
+    return [each for each in manifests(whole, NAMESPACE) if each["kind"] != "Namespace"]
+
+
+def test_the_chart_gives_what_the_code_declares_for_every_combination_of_switches(
+    rendered: list[Objects],
+) -> None:
+    for values, objects in zip(COMBINATIONS, rendered, strict=True):
+        assert by_identity(objects) == by_identity(as_the_code_declares(values)), values
+
+
+def test_the_chart_gives_what_the_code_declares_for_other_values(helm: Helm) -> None:
+    found = helm.template(OTHER_VALUES, NAMESPACE)
+    assert by_identity(found) == by_identity(as_the_code_declares(OTHER_VALUES))
+
+
+def test_the_server_accepts_every_combination_of_switches(
+    cluster: TestCluster, rendered: list[Objects]
+) -> None:
+    """Strict, so it refuses fields that it does not know. What is the same is sent only once."""
+    distinct = dict.fromkeys(json.dumps(each) for objects in rendered for each in objects)
+    names = {identity for objects in rendered for identity in by_identity(objects)}
+    assert len(distinct) > len(names), "the switches change some objects"
+    serve_cert_manager_kinds(cluster)
+    text = "\n---\n".join(distinct)
+    options = ("--dry-run=server", "--validate=strict")
+    output = cluster.kubectl("apply", *options, "-f", "-", input=text)
+    assert output.count("(server dry run)") == len(distinct)
 
 
 @pytest.mark.parametrize(
@@ -129,19 +119,19 @@ def test_a_release_is_installed_changed_and_removed(
     audited: TestCluster, helm_binary: Path, tmp_path: Path
 ) -> None:
     helm = Helm(helm_binary, tmp_path, audited.kubeconfig)
-    helm("install", "mover", str(CHART), "--namespace", NAMESPACE, "--create-namespace")
+    helm("install", "mover", str(CHART), "--namespace", RELEASE_NAMESPACE, "--create-namespace")
     client = audited.client
     role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/rescheduler-move"
     assert client.exists(role)
     # What the controller writes into objects of the chart is kept.
-    secret = f"/api/v1/namespaces/{NAMESPACE}/secrets/rescheduler-certificates"
+    secret = f"/api/v1/namespaces/{RELEASE_NAMESPACE}/secrets/rescheduler-certificates"
     client.patch(secret, {"data": {"tls.crt": "eA=="}})
-    change = ("upgrade", "mover", str(CHART), "--namespace", NAMESPACE, "--reuse-values")
+    change = ("upgrade", "mover", str(CHART), "--namespace", RELEASE_NAMESPACE, "--reuse-values")
     helm(*change, "--set", "replicas=3")
     assert client.get(secret)["data"] == {"tls.crt": "eA=="}
     notes = helm(*change, "--set", "dryRun=true")
     assert "It only plans (dryRun: true)" in notes
     assert not client.exists(role)
-    helm("uninstall", "mover", "--namespace", NAMESPACE, "--wait")
-    client.delete(f"/api/v1/namespaces/{NAMESPACE}")
+    helm("uninstall", "mover", "--namespace", RELEASE_NAMESPACE, "--wait")
+    client.delete(f"/api/v1/namespaces/{RELEASE_NAMESPACE}")
     wait_until(lambda: leftovers(audited) == [], what="nothing is left")

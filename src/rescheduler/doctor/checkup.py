@@ -21,6 +21,7 @@ from rescheduler.doctor.webhook_check import (
 )
 from rescheduler.errors import ApiError, NotFound
 from rescheduler.extender.tls.certificate_secret import SECRET, TlsSecret
+from rescheduler.install.certificate_objects import SERVING_SECRET
 from rescheduler.install.metadata import CONTROLLER, SCHEDULER
 from rescheduler.install.rights import LEASE_NAME, SCHEDULER_LEASE_NAME, SECRET_NAME
 from rescheduler.kube.api_server import object_path
@@ -71,7 +72,9 @@ class Checkup:
         if "moves" in installation.switches:
             yield await self._lease("leader", LEASE_NAME)
         if "extender" in installation.switches:
-            for check in (self._webhook, self._certificate, self._service, self._scheduler):
+            yield await self._webhook()
+            yield await self._certificate(issues=installation.issues_certificates)
+            for check in (self._service, self._scheduler):
                 yield await check()
 
     # ------------------------------------------------------------ the server
@@ -147,15 +150,21 @@ class Checkup:
             return not_seen("webhook", error)
         return registration_finding(registration, self.server.server_clock.now())
 
-    async def _certificate(self) -> Finding:
-        path = object_path(SECRET, f"{self.namespace}/{SECRET_NAME}")
+    async def _certificate(self, *, issues: bool) -> Finding:
+        """For how long the certificate is good, which the controller or cert-manager issues."""
+        path = object_path(SECRET, f"{self.namespace}/{SECRET_NAME if issues else SERVING_SECRET}")
+        where_to_look = (
+            "the controller writes it when it starts: look at its logs"
+            if issues
+            else f"cert-manager issues it: kubectl -n {self.namespace} describe certificates"
+        )
         try:
             data = (await self.server.get(path, TlsSecret)).data
         except NotFound:
             data = {}
         except ApiError as error:
             return not_seen("certificate", error)
-        return certificate_finding(data, self.server.server_clock.now())
+        return certificate_finding(data, self.server.server_clock.now(), where_to_look)
 
     async def _service(self) -> Finding:
         """Whether the API server reaches us, on the way that its calls of the webhook take."""

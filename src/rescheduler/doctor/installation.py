@@ -63,7 +63,14 @@ class Installation:
         if "--dry-run" in self.arguments:
             return set()
         serves = any(argument.startswith("--serve") for argument in self.arguments)
-        return {"moves", "extender"} if serves else {"moves"}
+        if not serves:
+            return {"moves"}
+        return {"moves", "extender", *(["ownCertificates"] if self.issues_certificates else [])}
+
+    @property
+    def issues_certificates(self) -> bool:
+        """Whether it issues its certificates itself. Otherwise cert-manager does."""
+        return any(argument.startswith("--certificates-secret") for argument in self.arguments)
 
 
 async def find_installation(server: ApiServer, namespace: str, name: str) -> Installation | None:

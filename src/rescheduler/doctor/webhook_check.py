@@ -41,15 +41,18 @@ def registration_finding(registration: Registration, now: datetime) -> Finding:
     if not registration.webhooks:
         todo = "the controller registers it when it is ready: look at its logs"
         return bad("webhook", "is not registered: replacements are not steered", todo)
-    return validity("webhook", registration.webhooks[0].client_config.ca_bundle, "CA", now)
+    authority = registration.webhooks[0].client_config.ca_bundle
+    if not authority:
+        todo = "cert-manager's cainjector writes it: see whether it runs"
+        return bad("webhook", "has no CA: the API server trusts no replica", todo)
+    return validity("webhook", authority, "CA", now)
 
 
-def certificate_finding(data: Mapping[str, str], now: datetime) -> Finding:
+def certificate_finding(data: Mapping[str, str], now: datetime, where_to_look: str) -> Finding:
     """For how long the certificate in a Secret is good."""
     encoded = data.get(CERTIFICATE_KEY, "")
     if not encoded:
-        todo = "the controller writes it when it starts: look at its logs"
-        return bad("certificate", "there is none", todo)
+        return bad("certificate", "there is none", where_to_look)
     return validity("certificate", encoded, "certificate", now)
 
 
@@ -58,7 +61,7 @@ def validity(subject: str, encoded: str, what: str, now: datetime) -> Finding:
     try:
         certificate = x509.load_pem_x509_certificate(base64.b64decode(encoded))
     except (ValueError, binascii.Error):
-        todo = "delete the content of the Secret: the controller issues another"
+        todo = "delete the content of the Secret: another is issued"
         return bad(subject, f"its {what} cannot be read", todo)
     left = certificate.not_valid_after_utc - now
     age = (now - certificate.not_valid_before_utc).days

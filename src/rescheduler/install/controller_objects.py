@@ -2,8 +2,14 @@
 
 from typing import Any
 
-from rescheduler.extender.tls.certificate_secret import AUTHORITY_SUFFIX
 from rescheduler.extender.webhook.registration import CONFIGURATION_NAME, WEBHOOK_CONFIGURATION
+from rescheduler.install.certificate_objects import (
+    CERTIFICATE_DIRECTORY,
+    CLIENT_CA_FILE,
+    INJECT_ANNOTATION,
+    certificate_mount,
+    serving_volume,
+)
 from rescheduler.install.metadata import CONTROLLER, NAME_LABEL, labels, metadata
 from rescheduler.install.options import EXTENDER_PORT, PROBE_PORT
 from rescheduler.install.pods import (
@@ -35,18 +41,27 @@ def controller_config() -> dict[Any, Tree]:
 
 def controller_deployment() -> dict[Any, Tree]:
     """The Deployment of the controller, which serves the extender as well."""
-    volume = {"name": "config", "configMap": {"name": CONFIG_NAME}}
-    return deployment(CONTROLLER, Value("replicas"), controller_container(), [volume])
+    volumes: list[Tree] = [
+        {"name": "config", "configMap": {"name": CONFIG_NAME}},
+        {When("certManager"): [serving_volume()]},
+    ]
+    return deployment(CONTROLLER, Value("replicas"), controller_container(), volumes)
 
 
 def controller_container() -> dict[Any, Tree]:
     """The container; its image starts `rescheduler`."""
     serving = [
         f"--serve=:{EXTENDER_PORT}",
-        f"--certificates-secret=$(POD_NAMESPACE)/{SECRET_NAME}",
         f"--webhook-service=$(POD_NAMESPACE)/{CONTROLLER}:{SERVICE_PORT}",
+    ]
+    issuing = [
+        f"--certificates-secret=$(POD_NAMESPACE)/{SECRET_NAME}",
         # By this name, schedulers in the same namespace reach us in any namespace.
         f"--name={CONTROLLER}",
+    ]
+    reading = [
+        f"--certificates={CERTIFICATE_DIRECTORY}",
+        f"--client-ca={CERTIFICATE_DIRECTORY}/{CLIENT_CA_FILE}",
     ]
     return {
         "name": "rescheduler",
@@ -58,6 +73,8 @@ def controller_container() -> dict[Any, Tree]:
             {When("dryRun"): ["--dry-run"]},
             {When("moves"): [f"--leader-election-lease=$(POD_NAMESPACE)/{LEASE_NAME}"]},
             {When("extender"): serving},
+            {When("ownCertificates"): issuing},
+            {When("certManager"): reading},
             {When("controllerOnly"): [f"--health=:{PROBE_PORT}"]},
         ],
         "env": [own_namespace()],
@@ -71,7 +88,10 @@ def controller_container() -> dict[Any, Tree]:
         ),
         "resources": Value("resources"),
         "securityContext": CONTAINER_SECURITY,
-        "volumeMounts": [{"name": "config", "mountPath": CONFIG_DIRECTORY, "readOnly": True}],
+        "volumeMounts": [
+            {"name": "config", "mountPath": CONFIG_DIRECTORY, "readOnly": True},
+            {When("certManager"): [certificate_mount()]},
+        ],
     }
 
 
@@ -88,25 +108,15 @@ def service() -> dict[Any, Tree]:
     }
 
 
-def certificate_secrets() -> list[dict[Any, Tree]]:
-    """Empty Secrets, which the controller fills: it needs no right to create any."""
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": metadata(f"{SECRET_NAME}{suffix}", CONTROLLER),
-            "type": "Opaque",
-        }
-        for suffix in ("", AUTHORITY_SUFFIX)
-    ]
-
-
 def webhook_registration() -> dict[Any, Tree]:
     """A registration without webhooks. The controller adds its own when it is ready."""
     return {
         "apiVersion": WEBHOOK_CONFIGURATION.api_version,
         "kind": WEBHOOK_CONFIGURATION.name,
-        "metadata": metadata(CONFIGURATION_NAME, CONTROLLER, is_namespaced=False),
+        "metadata": {
+            **metadata(CONFIGURATION_NAME, CONTROLLER, is_namespaced=False),
+            When("certManager"): {"annotations": {INJECT_ANNOTATION: Value("certificateKey")}},
+        },
     }
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rescheduler.install import certificate_objects as certificates
 from rescheduler.install import controller_objects as controller
 from rescheduler.install import scheduler_objects as scheduler
 from rescheduler.install.metadata import CONTROLLER, SCHEDULER
@@ -33,12 +34,13 @@ def files() -> dict[str, list[Tree]]:
         "config.yaml": [controller.controller_config()],
         "controller.yaml": [
             controller.priority_class(),
-            *when("extender", controller.certificate_secrets()),
+            *when("ownCertificates", certificates.certificate_secrets()),
             *when("moves", [lease(LEASE_NAME, CONTROLLER)]),
             controller.controller_deployment(),
             disruption_budget(CONTROLLER),
             *when("networkPolicy", [controller.network_policy()]),
         ],
+        "certificates.yaml": when("certManager", certificates.cert_manager_objects()),
         "webhook.yaml": when("extender", [controller.service(), controller.webhook_registration()]),
         "scheduler.yaml": when(
             "scheduler",

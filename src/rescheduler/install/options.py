@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
+from rescheduler.install.metadata import CONTROLLER
 from rescheduler.install.tree import Expressions
 from rescheduler.settings import Policy, StrategyName
 
 PROJECT_VERSION = version("kube-rescheduler")
 KUBERNETES_VERSION = "v1.36.3"
 EXTENDER_PORT, PROBE_PORT = 8443, 8080
+SERVICE_ENDS = (".svc", ".svc.cluster.local")
 
 JsonSchema = Mapping[str, Any]
 
@@ -96,6 +98,13 @@ OPTIONS = (
     ),
     InstallOption("scheduler.replicas", 2, COUNT, "How many second schedulers; one is active."),
     InstallOption(
+        "certManager.enabled",
+        False,
+        BOOLEAN,
+        "Let cert-manager, which must be installed, issue the certificates of the extender and the "
+        "webhook. Otherwise the controller issues them, with the right to two Secrets of its own.",
+    ),
+    InstallOption(
         "image.repository",
         "rescheduler",
         WORD,
@@ -172,6 +181,8 @@ def resolved_options(chosen: Mapping[str, Any], namespace: str) -> dict[str, Any
         **options,
         "image": f"{options['image.repository']}:{tag}",
         "namespace": namespace,
+        "serviceNames": [CONTROLLER, *(f"{CONTROLLER}.{namespace}{end}" for end in SERVICE_ENDS)],
+        "certificateKey": f"{namespace}/{CONTROLLER}",
         "port": EXTENDER_PORT if serves else PROBE_PORT,
         "probeScheme": "HTTPS" if serves else "HTTP",
         "apiServerPorts": [
@@ -189,6 +200,8 @@ def switches_of(options: Mapping[str, Any]) -> set[str]:
         "dryRun": not moves,
         "extender": extender,
         "controllerOnly": not extender,
+        "certManager": extender and options["certManager.enabled"],
+        "ownCertificates": extender and not options["certManager.enabled"],
         "scheduler": extender and options["scheduler.enabled"],
         "networkPolicy": options["networkPolicy.enabled"],
         "crds": options["crds.install"],
@@ -197,6 +210,10 @@ def switches_of(options: Mapping[str, Any]) -> set[str]:
 
 
 _EXTENDER = "and .Values.extender.enabled (not .Values.dryRun)"
+_SERVICE_NAMES = [
+    f'"{CONTROLLER}"',
+    *(f'(printf "{CONTROLLER}.%s{end}" .Release.Namespace)' for end in SERVICE_ENDS),
+]
 
 EXPRESSIONS = Expressions(
     values={
@@ -205,6 +222,8 @@ EXPRESSIONS = Expressions(
         "(.Values.image.tag | default .Chart.AppVersion) | quote",
         "scheduler.image": ".Values.scheduler.image | quote",
         "namespace": ".Release.Namespace",
+        "serviceNames": f"list {' '.join(_SERVICE_NAMES)}",
+        "certificateKey": f'printf "%s/{CONTROLLER}" .Release.Namespace',
         "port": f"ternary {EXTENDER_PORT} {PROBE_PORT} ({_EXTENDER})",
         "probeScheme": f'ternary "HTTPS" "HTTP" ({_EXTENDER})',
         "apiServerPorts": 'include "rescheduler.apiServerPorts" . | fromYamlArray',
@@ -214,12 +233,18 @@ EXPRESSIONS = Expressions(
         "dryRun": ".Values.dryRun",
         "extender": _EXTENDER,
         "controllerOnly": f"not ({_EXTENDER})",
+        "certManager": f"and .Values.certManager.enabled ({_EXTENDER})",
+        "ownCertificates": f"and (not .Values.certManager.enabled) ({_EXTENDER})",
         "scheduler": f"and .Values.scheduler.enabled ({_EXTENDER})",
         "networkPolicy": ".Values.networkPolicy.enabled",
         "crds": ".Values.crds.install",
     },
     structured=frozenset(
-        {"apiServerPorts", *(option.path for option in OPTIONS if option.is_structured)}
+        {
+            "apiServerPorts",
+            "serviceNames",
+            *(option.path for option in OPTIONS if option.is_structured),
+        }
     ),
 )
 """How the chart's templates name options and switches."""

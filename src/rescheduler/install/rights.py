@@ -176,7 +176,7 @@ CERTIFICATES = RoleDefinition(
         ),
     ],
     is_namespaced=True,
-    needs="extender",
+    needs="ownCertificates",
 )
 
 ELECTING = RoleDefinition(

@@ -3,6 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+from rescheduler.install.certificate_objects import (
+    CERTIFICATE_DIRECTORY,
+    CLIENT_SECRET,
+    certificate_mount,
+    secret_volume,
+)
 from rescheduler.install.controller_objects import SERVICE_PORT
 from rescheduler.install.metadata import CONTROLLER, SCHEDULER, metadata
 from rescheduler.install.pods import (
@@ -12,11 +18,10 @@ from rescheduler.install.pods import (
     probe,
 )
 from rescheduler.install.rights import SCHEDULER_LEASE_NAME, SECRET_NAME
-from rescheduler.install.tree import Comment, Tree, Value, dumped
+from rescheduler.install.tree import Comment, Tree, Value, When, dumped
 
 CONFIG_NAME = "rescheduler-scheduler-config"
 CONFIG_DIRECTORY, CONFIG_FILE = "/etc/rescheduler-scheduler", "scheduler-configuration.yaml"
-CERTIFICATE_DIRECTORY = "/etc/rescheduler-certificates"
 CERTIFICATE_FILES = ("ca.crt", "client.crt", "client.key")
 HEALTH_PORT = 10259
 
@@ -119,11 +124,13 @@ def scheduler_config() -> dict[Any, Tree]:
 
 
 def scheduler_deployment() -> dict[Any, Tree]:
-    """The Deployment of the second scheduler. It starts when the controller has certificates."""
-    items = [{"key": name, "path": name} for name in CERTIFICATE_FILES]
-    volumes = [
+    """The Deployment of the second scheduler. It starts when there are certificates."""
+    own = secret_volume(SECRET_NAME, dict(zip(CERTIFICATE_FILES, CERTIFICATE_FILES, strict=True)))
+    keys = dict(zip(("ca.crt", "tls.crt", "tls.key"), CERTIFICATE_FILES, strict=True))
+    volumes: list[Tree] = [
         {"name": "config", "configMap": {"name": CONFIG_NAME}},
-        {"name": "certificates", "secret": {"secretName": SECRET_NAME, "items": items}},
+        {When("ownCertificates"): [own]},
+        {When("certManager"): [secret_volume(CLIENT_SECRET, keys)]},
     ]
     return deployment(SCHEDULER, Value("scheduler.replicas"), scheduler_container(), volumes)
 
@@ -147,6 +154,6 @@ def scheduler_container() -> dict[Any, Tree]:
         "securityContext": CONTAINER_SECURITY,
         "volumeMounts": [
             {"name": "config", "mountPath": CONFIG_DIRECTORY, "readOnly": True},
-            {"name": "certificates", "mountPath": CERTIFICATE_DIRECTORY, "readOnly": True},
+            certificate_mount(),
         ],
     }

@@ -38,6 +38,12 @@ def manifests(
         str | None,
         typer.Option(metavar="IMAGE:TAG", help="Image of kube-scheduler, with its registry."),
     ] = None,
+    cert_manager: Annotated[
+        bool,
+        typer.Option(
+            "--cert-manager", help="Let cert-manager issue the certificates. It must be installed."
+        ),
+    ] = False,
     kustomize: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write a kustomization to this directory instead."),
@@ -63,7 +69,10 @@ def manifests(
     if chart is not None:
         write_files(chart, chart_files())
     if kustomize is None and chart is None:
+        if cert_manager and install is not Extent.FULL:
+            raise SettingsError(f"--cert-manager: an install that is {install} has no certificates")
         options = chosen_options(install, image, scheduler_image)
+        options["certManager.enabled"] = cert_manager
         objects = resolved_files(options, namespace).values()
         sys.stdout.write("---\n".join(map(stream, objects)))
 
