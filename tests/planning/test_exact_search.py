@@ -1,7 +1,8 @@
 """The search for small clusters: it looks at every column, and offers plans that have an order."""
 
-from itertools import product
+from itertools import combinations, product
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -11,9 +12,11 @@ from rescheduler.planning.search.best_plan import BestPlan
 from rescheduler.planning.search.columns.pod_classes import pod_classes
 from rescheduler.planning.search.exact.complete_columns import CompleteColumns
 from rescheduler.planning.search.exact.exact_search import ExactSearch
+from rescheduler.planning.search.exact.pair_exchange import PairExchange
 from rescheduler.planning.search.ordering import MoveOrdering
 from rescheduler.planning.search.steps import SearchStep
 from tests.planning.columns.problems import (
+    SAVING,
     Objects,
     Parts,
     apart,
@@ -27,6 +30,12 @@ MIXED: Objects = [
     *replicas("web", "aabbc"),
     *replicas("big", "bc", cpu="2"),
     *replicas("db", "ac", affinity=apart("db")),
+]
+
+LOOSE: Objects = [
+    *(priced("a", 1.0, cpu="4"), priced("b", 2.0, cpu="6"), priced("c", 1.5, cpu="4")),
+    *replicas("web", "abcb"),
+    *replicas("big", "c", cpu="2"),
 ]
 
 
@@ -66,6 +75,32 @@ def test_no_dual_values_are_better_for_a_column_that_is_not_found() -> None:
         master.extend(parts.pool)
         assert master.solve()
     assert (listed.reduced_costs(master.duals) > -1e-6).all()
+
+
+def test_no_way_to_divide_the_pods_of_two_nodes_is_better_than_the_best_exchange() -> None:
+    parts = Parts(problem_for(LOOSE))
+    listed, start = CompleteColumns(parts.contents, 9), parts.contents.start
+    best = PairExchange(listed, parts.linking).improving(start, 1e-9)[0]
+    columns = zip(
+        listed.node.tolist(), map(tuple, listed.contents.tolist()), listed.prices, strict=True
+    )
+    prices = {(where, held): float(price) for where, held, price in columns}
+    now = [prices[where, tuple(held)] for where, held in enumerate(start.tolist())]
+    expected = min(
+        prices[one, ours] - now[one] + prices[other, theirs] - now[other]
+        for (one, ours), (other, theirs) in combinations(prices, 2)
+        if one != other and (np.add(ours, theirs) == start[one] + start[other]).all()
+    )
+    assert best.change == pytest.approx(expected)
+    assert expected < -1, "one node is not needed"
+    assert (best.contents.sum(axis=0) == start.sum(axis=0)).all()
+
+
+def test_no_exchange_takes_more_moves_than_allowed() -> None:
+    parts = Parts(problem_for(LOOSE, msgspec.structs.replace(SAVING, max_reschedule_pods=1)))
+    listed = CompleteColumns(parts.contents, 9)
+    for exchange in PairExchange(listed, parts.linking).improving(parts.contents.start, 1e-9):
+        assert parts.contents.arrivals(parts.nodes, exchange.contents).sum() <= 1
 
 
 def test_what_is_found_has_an_order() -> None:

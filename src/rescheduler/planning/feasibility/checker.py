@@ -233,6 +233,21 @@ class FeasibilityChecker:
             refused = self._refused_by_nearby_pods(int(self.snapshot.pods.template[pod]))
         return refused is not None and bool(refused[node])
 
+    def may_break_a_rule(self, template: int) -> Bools:
+        """Nodes where such a pod may be refused, if it is there, because of pods nearby.
+
+        Where one more of them is accepted, a pod breaks nothing: others of its kind, and those that
+        it excludes, only become fewer without it. But it is no company for itself.
+        """
+        doubtful = np.zeros(len(self.snapshot.nodes), bool)
+        refused = self._refused_by_nearby_pods(template)
+        if refused is not None:
+            doubtful |= refused > 0
+        alone = self.inter_pod_affinity.lacking_company(template)
+        if alone is not None:
+            doubtful |= alone
+        return doubtful
+
     def would_harm_others(self, pod: int, target: int) -> bool:
         """Whether pods that stay lose required affinity, or spread worse, if this one moves."""
         template, source = int(self.snapshot.pods.template[pod]), self.node_of(pod)

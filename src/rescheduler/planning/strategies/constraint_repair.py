@@ -113,10 +113,19 @@ class BrokenRules(ViolationTerm):
     def _suspects(self) -> Bools:
         broken = np.zeros(len(self._groups), bool)
         checker = self._context.checker
-        beyond = np.flatnonzero(checker.depends_beyond_node[self._groups.template])
-        for group in beyond[:_MOST_CHECKED].tolist():
+        for group in self._doubtful_groups()[:_MOST_CHECKED].tolist():
             broken[group] = checker.breaks_a_rule(int(self._groups.pods[self._groups.first[group]]))
         return broken
+
+    def _doubtful_groups(self) -> npt.NDArray[np.int64]:
+        """Those that have to be looked at one by one: nearly all pods break no rule."""
+        checker, templates = self._context.checker, self._groups.template
+        doubtful = np.zeros(len(self._groups), bool)
+        beyond = np.flatnonzero(checker.depends_beyond_node[templates])
+        for groups in _by_value(beyond, templates[beyond]):
+            may_break = checker.may_break_a_rule(int(templates[groups[0]]))
+            doubtful[groups] = may_break[self._groups.node[groups]]
+        return np.flatnonzero(doubtful)
 
     @cached_property
     def _pods_checked_again(self) -> npt.NDArray[np.int64]:
@@ -137,3 +146,10 @@ class BrokenRules(ViolationTerm):
 
     def reason(self, node: str) -> str:
         return f"it breaks a rule on {node} that it or a neighbour requires"
+
+
+def _by_value(rows: npt.NDArray[np.int64], values: Ints) -> Iterator[npt.NDArray[np.int64]]:
+    """The rows that have the same value, for each value."""
+    order = np.argsort(values, kind="stable")
+    starts = np.flatnonzero(np.diff(values[order])) + 1
+    yield from (each for each in np.split(rows[order], starts) if len(each))

@@ -55,10 +55,10 @@ class DomainCounts:
     def __bool__(self) -> bool:
         return bool(self._counts)
 
-    def occupied(self) -> Bools:
-        """Nodes whose domain holds at least one of the pods."""
+    def occupied(self, at_least: int = 1) -> Bools:
+        """Nodes whose domain holds at least so many of the pods."""
         is_occupied = np.zeros(self._domains + 1, bool)
-        is_occupied[list(self._counts)] = True
+        is_occupied[[domain for domain, pods in self._counts.items() if pods >= at_least]] = True
         return is_occupied[self._domain_of_node]
 
 
@@ -163,6 +163,14 @@ class InterPodAffinity:
 
     def refused(self, template: int) -> Bools | None:
         return _any_of([part for part in self.refused_by_part(template) if part is not None])
+
+    def lacking_company(self, template: int) -> Bools | None:
+        """Nodes where such a pod may have no other that its affinity requires; None: none."""
+        affinity = self._affinity_for(template)
+        if affinity is None or not affinity.matching[template]:
+            return None
+        counts = affinity.counts_by_key.values()
+        return np.asarray(~np.logical_and.reduce([each.occupied(at_least=2) for each in counts]))
 
     def is_skipped(self, template: int) -> bool:
         """Whether the scheduler does not ask this plugin about such a pod.

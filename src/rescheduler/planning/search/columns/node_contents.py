@@ -19,6 +19,8 @@ class NodeContents:
         self._objective = problem.objective
         self.classes = classes
         self._fixed_used, self._fixed_movable = self._without_classes()
+        available = problem.load.allocatable
+        self._is_any_avoided = self._objective.avoids(slice(None), available) is not None
         self._ceilings = self._most_used()
         unit = np.gcd.reduce(classes.demand.astype(np.int64), axis=0)
         measured = np.flatnonzero(unit > 0)
@@ -30,6 +32,7 @@ class NodeContents:
         self.room: Floats = np.floor(free / whole + _ROUNDING)
         limits = [problem.limits.per_node(node) for node in range(len(self.room))]
         self._moves_at_node = np.array([np.inf if most is None else most for most in limits])
+        self._is_limited_by_node = bool(np.isfinite(self._moves_at_node).any())
 
     def _without_classes(self) -> tuple[Floats, Numbers]:
         """What nodes hold besides the pods of the classes."""
@@ -47,7 +50,7 @@ class NodeContents:
     def _most_used(self) -> Floats:
         """How much nodes may hold of each resource: what there is, and what strategies allow."""
         most = self._problem.load.allocatable.copy()
-        if self._objective.avoids(slice(None), most) is None:
+        if not self._is_any_avoided:
             return most
         for row, available in enumerate(most):
             low, high = np.zeros(len(available)), available.copy()
@@ -73,7 +76,9 @@ class NodeContents:
 
     def used(self, nodes: Numbers, contents: Contents) -> Floats:
         """What these nodes hold altogether: a row per resource."""
-        return np.asarray(self._fixed_used[:, nodes] + (contents @ self.classes.demand).T)
+        # Whole numbers and others together would be multiplied one by one.
+        held = self.classes.demand.T @ contents.astype(np.float64).T
+        return np.asarray(self._fixed_used[:, nodes] + held)
 
     def costs(self, nodes: Numbers, contents: Contents) -> Floats:
         """What these contents cost, without the moves that lead there."""
@@ -104,20 +109,29 @@ class NodeContents:
 
     def are_allowed(self, nodes: Numbers, contents: Contents) -> Bools:
         """Whether nodes may hold these contents. To hold less than at the start is allowed."""
-        classes = self.classes
-        arrivals = self.arrivals(nodes, contents)
-        held = contents.astype(np.float64) @ self.demand
-        brought = arrivals.astype(np.float64) @ self.demand
-        bad = ((held > self.room[nodes]) & (brought > 0)).any(axis=1)
-        coming = arrivals > 0
-        bad |= (coming & classes.refused[nodes]).any(axis=1)
-        bad |= (coming & (contents > classes.most_per_node)).any(axis=1)
+        classes, start = self.classes, self.start[nodes]
+        bad = self._are_too_full(nodes, contents)
+        coming = contents > start
+        unwelcome = coming & (classes.refused[nodes] | (contents > classes.most_per_node))
         if classes.apart.any():
             others = (contents > 0).astype(np.float32) @ classes.apart.astype(np.float32)
-            bad |= (coming & (others > 0)).any(axis=1)
-        changes = np.abs(contents.astype(np.int32) - self.start[nodes]).sum(axis=1)
-        bad |= changes > self._moves_at_node[nodes]
-        avoided = self._objective.avoids(nodes, self.used(nodes, contents))
-        if avoided is not None:
-            bad |= avoided & coming.any(axis=1)
+            unwelcome |= coming & (others > 0)
+        # Few are, so this is faster than to ask row by row.
+        bad[np.nonzero(unwelcome)[0]] = True
+        if self._is_limited_by_node:
+            changes = np.abs(contents.astype(np.int32) - start).sum(axis=1)
+            bad |= changes > self._moves_at_node[nodes]
+        if self._is_any_avoided:
+            avoided = self._objective.avoids(nodes, self.used(nodes, contents))
+            if avoided is not None:
+                bad |= avoided & coming.any(axis=1)
         return np.asarray(~bad)
+
+    def _are_too_full(self, nodes: Numbers, contents: Contents) -> Bools:
+        """Whether pods come that need what there is too little of."""
+        bad = np.zeros(len(nodes), bool)
+        exceeded = contents.astype(np.float64) @ self.demand > self.room[nodes]
+        rows = np.unique(np.nonzero(exceeded)[0])
+        brought = self.arrivals(nodes[rows], contents[rows]).astype(np.float64) @ self.demand
+        bad[rows] = (exceeded[rows] & (brought > 0)).any(axis=1)
+        return bad

@@ -24,6 +24,9 @@ _WHOLE, _SOME = 1 - 1e-6, 1e-6
 _LITTLE = 0.1
 # A choice is followed further while it is no worse than the best one by this share of the gap.
 _MUCH_WORSE = 0.6
+# By how much of the gap a split by numbers of pods makes a choice less urgent. Such splits hardly
+# raise the value: without this, all of them are tried for one set of costs before the next.
+_SPLITS_COUNT = 0.02
 
 
 class Offered(NamedTuple):
@@ -35,8 +38,25 @@ class Offered(NamedTuple):
     """Nodes whose columns are to blame if no plan is as good as what was offered."""
 
 
-_Choice = tuple[float, int, Bools, Floats]
-"""The value of the master problem, a number, the columns it excludes, and the shares of others."""
+class _Choice(NamedTuple):
+    """Some columns are excluded, and the master problem was solved with the others."""
+
+    urgency: float
+    """The lowest is followed first."""
+    number: int
+    value: float
+    splits: int
+    """How often columns were split by how many pods they hold."""
+    excluded: Bools
+    shares: Floats
+
+
+class _Halves(NamedTuple):
+    """Columns of a node: these or those are to be excluded."""
+
+    upper: Bools
+    lower: Bools
+    is_by_cost: bool
 
 
 class BranchAndBound:
@@ -72,12 +92,11 @@ class BranchAndBound:
         self._best, self._least_gain, self._left = best, least_gain, solutions
         self._in_vain_left, self._has_offered = in_vain, False
         with self._master.choosing():
-            self._note(np.zeros(len(self._pool), bool))
+            self._note(np.zeros(len(self._pool), bool), 0)
             while self._open and self._goes_on():
-                value, _, excluded, shares = heappop(self._open)
-                if not self._is_better(value):
-                    break
-                self._follow(value, excluded, shares)
+                choice = heappop(self._open)
+                if self._is_better(choice.value):
+                    self._follow(choice)
             self._exclude(np.zeros(len(self._pool), bool))
 
     def _goes_on(self) -> bool:
@@ -86,40 +105,44 @@ class BranchAndBound:
     def _is_better(self, value: float) -> bool:
         return value < self._best - self._least_gain
 
-    def _follow(self, value: float, excluded: Bools, shares: Floats) -> None:
+    def _follow(self, choice: _Choice) -> None:
         """Split, and follow the better half until it is whole, or no longer among the best.
 
         The first time, it is always followed to the end, to have something to compare with.
         """
-        least = value
-        while self._is_better(value) and self._goes_on():
-            used = np.flatnonzero(shares > _SOME)
-            split = self._split(value, used, shares[used])
+        least = choice.value
+        while self._is_better(choice.value) and self._goes_on():
+            used = np.flatnonzero(choice.shares > _SOME)
+            split = self._split(choice.value, used, choice.shares[used])
             if split is None:
-                self._take(value, used, excluded)
+                self._take(choice, used)
                 return
-            halves = [found for half in split if (found := self._solved(excluded | half))]
-            for other in sorted(halves, key=lambda found: found[:2])[1:]:
+            splits = choice.splits + (not split.is_by_cost)
+            halves = [self._solved(choice.excluded | half, splits) for half in split[:2]]
+            solved = sorted(half for half in halves if half)
+            for other in solved[1:]:
                 heappush(self._open, other)
-            if not halves:
+            if not solved:
                 return
-            best = min(halves, key=lambda found: found[:2])
-            if self._has_offered and best[0] > least + _MUCH_WORSE * (self._best - least):
-                heappush(self._open, best)
+            choice = solved[0]
+            if self._has_offered and choice.value > least + _MUCH_WORSE * (self._best - least):
+                heappush(self._open, choice)
                 return
-            value, _, excluded, shares = best
 
-    def _solved(self, excluded: Bools) -> _Choice | None:
+    def _solved(self, excluded: Bools, splits: int) -> _Choice | None:
         """The master problem's solution without these columns, if it is better than the best."""
         self._exclude(excluded)
         self._left -= 1
         if not self._master.solve() or not self._is_better(self._master.value):
             return None
+        value = self._master.value
+        gap = min(self._best - value, abs(value))
+        urgency = value + splits * _SPLITS_COUNT * gap
         # The newest of equals first: that leads to whole columns soon.
-        return self._master.value, -next(self._number), excluded, self._master.shares
+        return _Choice(urgency, -next(self._number), value, splits, excluded, self._master.shares)
 
-    def _note(self, excluded: Bools) -> None:
-        found = self._solved(excluded)
+    def _note(self, excluded: Bools, splits: int) -> None:
+        found = self._solved(excluded, splits)
         if found is not None:
             heappush(self._open, found)
 
@@ -128,7 +151,7 @@ class BranchAndBound:
         self._master.exclude(np.flatnonzero(excluded & ~self._excluded))
         self._excluded = excluded
 
-    def _split(self, value: float, used: Numbers, shares: Floats) -> tuple[Bools, Bools] | None:
+    def _split(self, value: float, used: Numbers, shares: Floats) -> _Halves | None:
         """Two halves of a node's columns: one of them is to be excluded. None if all are whole."""
         partly = shares < _WHOLE
         if not partly.any():
@@ -139,7 +162,7 @@ class BranchAndBound:
         spread = np.bincount(node, shares * np.abs(cost - mean[node]), self._master.nodes)
         widest = int(spread.argmax())
         if spread[widest] > _LITTLE * (self._best - value):
-            return self._halves(widest, self._costs > mean[widest])
+            return self._halves(widest, self._costs > mean[widest], is_by_cost=True)
         held = np.zeros((self._master.nodes, self._pool.contents.shape[1]))
         np.add.at(held, node, shares[:, None] * self._pool.contents[used])
         is_partly = np.abs(held - np.round(held))
@@ -149,23 +172,23 @@ class BranchAndBound:
         largest = used[shares.argmax()]
         return self._halves(int(self._pool.node[largest]), np.arange(len(self._pool)) == largest)
 
-    def _halves(self, node: int, upper: Bools) -> tuple[Bools, Bools]:
+    def _halves(self, node: int, upper: Bools, *, is_by_cost: bool = False) -> _Halves:
         of_node = self._pool.node == node
-        return of_node & upper, of_node & ~upper
+        return _Halves(of_node & upper, of_node & ~upper, is_by_cost)
 
-    def _take(self, value: float, used: Numbers, excluded: Bools) -> None:
+    def _take(self, choice: _Choice, used: Numbers) -> None:
         """Offer whole columns. If no plan is as good as they are, go on without those to blame."""
         chosen = used[np.argsort(self._pool.node[used])]
         self._best, blamed = self._offer(self._pool.contents[chosen])
         self._has_offered = True
-        self._in_vain_left -= self._is_better(value)
-        fixed = excluded
+        self._in_vain_left -= self._is_better(choice.value)
+        fixed = choice.excluded
         for column in chosen[self._changes[chosen] & blamed].tolist():
-            if not self._is_better(value) or not self._goes_on():
+            if not self._is_better(choice.value) or not self._goes_on():
                 return
             without = fixed.copy()
             without[column] = True
-            self._note(without)
+            self._note(without, choice.splits)
             others = self._pool.node == self._pool.node[column]
             others[column] = False
             fixed = fixed | others

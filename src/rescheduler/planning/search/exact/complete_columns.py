@@ -3,6 +3,8 @@
 Where a node may have too many, those that differ least from what it holds at the start are listed.
 """
 
+from itertools import pairwise
+
 import numpy as np
 
 from rescheduler.model.snapshot import Bools, Floats
@@ -11,7 +13,7 @@ from rescheduler.planning.search.columns.node_contents import NodeContents
 from rescheduler.planning.search.columns.pod_classes import Contents, Numbers
 
 # In all, and for one node; beyond some twenty nodes fewer: what is not listed is found by pricing.
-_MOST_COLUMNS, _MOST_PER_NODE, _MOST_BY_NODES = 40_000, 5_000, 800_000
+_MOST_COLUMNS, _MOST_PER_NODE, _MOST_BY_NODES = 40_000, 2_000, 800_000
 # Reduced costs below the first are rounding, and so are quotients above a whole number.
 _NOTHING, _ROUNDING = 1e-7, 1e-9
 
@@ -21,7 +23,6 @@ class CompleteColumns:
 
     def __init__(self, judge: NodeContents, most_moves: int) -> None:
         """No more than so many pods come to a node, or leave it."""
-        self._judge = judge
         count = len(judge.start)
         nodes = max(count, 1)
         most = min(_MOST_PER_NODE, _MOST_COLUMNS // nodes, _MOST_BY_NODES // nodes**2)
@@ -33,27 +34,38 @@ class CompleteColumns:
         allowed = judge.are_allowed(nodes_of, contents)
         self.node: Numbers = nodes_of[allowed]
         self.contents: Contents = contents[allowed]
-        self._arrivals = judge.arrivals(self.node, self.contents).astype(np.float64)
         self._counts = self.contents.astype(np.float64)
-        self._costs = judge.costs(self.node, self.contents)
-        changes = np.abs(self.contents - judge.start[self.node]).sum(axis=1)
-        self.is_simple: Bools = (changes <= 1) | ~self.contents.any(axis=1)
+        self._arrivals = np.maximum(self._counts - judge.start[self.node], 0.0)
+        bounds = np.searchsorted(self.node, np.arange(count + 1)).tolist()
+        self.of_node = [slice(*each) for each in pairwise(bounds)]
+        """By node, where its columns are."""
+        self.prices: Floats = judge.costs(self.node, self.contents)
+        self.prices += self._arrivals @ judge.classes.move_prices
+        """What the node costs, and the moves of the pods that come to it."""
+        sizes = self._counts.sum(axis=1)
+        at_start = judge.start.sum(axis=1)[self.node]
+        changes = 2.0 * self._arrivals.sum(axis=1) + at_start - sizes
+        self.is_simple: Bools = (changes <= 1) | (sizes == 0)
         """Columns to begin with: at most one pod comes or leaves, or all leave."""
 
     def reduced_costs(self, duals: DualValues) -> Floats:
         """By how much a whole share of each column would raise the master problem's value."""
-        prices = self._judge.classes.move_prices + duals.of_move
-        worth = np.einsum("ij,ij->i", self._counts, duals.of_pod[self.node])
-        return np.asarray(self._costs + self._arrivals @ prices - worth - duals.of_node[self.node])
+        reduced = self.prices + self._arrivals @ duals.of_move
+        for node, columns in enumerate(self.of_node):
+            reduced[columns] -= self._counts[columns] @ duals.of_pod[node] + duals.of_node[node]
+        return np.asarray(reduced)
 
     def improving(self, duals: DualValues, per_node: int) -> tuple[Numbers, Contents]:
         """The best columns that lower the value, at most so many per node."""
         reduced = self.reduced_costs(duals)
-        found = np.flatnonzero(reduced < -_NOTHING)
-        found = found[np.lexsort((reduced[found], self.node[found]))]
-        nodes = self.node[found]
-        chosen = found[np.arange(len(found)) - np.searchsorted(nodes, nodes) < per_node]
-        return self.node[chosen], self.contents[chosen]
+        chosen = []
+        for columns in self.of_node:
+            found = np.flatnonzero(reduced[columns] < -_NOTHING) + columns.start
+            if len(found) > per_node:
+                found = found[np.argpartition(reduced[found], per_node)[:per_node]]
+            chosen.append(found[np.argsort(reduced[found], kind="stable")])
+        best = np.concatenate(chosen)
+        return self.node[best], self.contents[best]
 
     def within(self, duals: DualValues, gap: float, most: int) -> tuple[Numbers, Contents]:
         """The columns that raise the value by no more than a gap, the best of them."""
@@ -69,7 +81,9 @@ def _contents_of(
     """What a node may hold, and whether that is all: class by class, the largest pods first."""
     classes, start, room = judge.classes, judge.start[node], judge.room[node]
     rows: Contents = np.zeros((1, len(classes)), np.int16)
-    held, arrivals, leaving = np.zeros((1, len(room))), np.zeros(1, int), np.zeros(1, int)
+    # By resource: what is left of the room.
+    left = room[:, None].copy()
+    arrivals, leaving = np.zeros(1, np.int32), np.zeros(1, np.int32)
     complete = True
     share = (judge.demand / np.maximum(room, 1.0)).max(axis=1, initial=0.0)
     # By class: how many fit into the empty node, and how many there are at all.
@@ -81,24 +95,23 @@ def _contents_of(
         most_here = min(int(classes.most_per_node[number]), here + most_moves, int(limits[number]))
         if classes.refused[node, number]:
             most_here = here
-        counts = np.arange(max(most_here, here, 0) + 1)
-        then_held = held[:, None, :] + counts[:, None] * judge.demand[number]
-        then_arrivals = arrivals[:, None] + np.maximum(counts - here, 0)
-        then_leaving = leaving[:, None] + np.maximum(here - counts, 0)
-        fits = (then_held <= room).all(axis=2) | (then_arrivals == 0)
-        fits &= (then_arrivals <= most_moves) & (then_leaving <= most_moves)
+        counts = np.arange(max(most_here, here, 0) + 1, dtype=np.int32)
+        come, go = np.maximum(counts - here, 0), np.maximum(here - counts, 0)
+        fits = arrivals[:, None] + come == 0
+        needed = judge.demand[number][:, None] * counts
+        fits |= (needed[:, None, :] <= left[:, :, None]).all(axis=0)
+        fits &= (come <= most_moves - arrivals[:, None]) & (go <= most_moves - leaving[:, None])
         row, which = np.nonzero(fits)
-        rows = rows[row]
-        rows[:, number] = counts[which]
-        held, arrivals = then_held[row, which], then_arrivals[row, which]
-        leaving = then_leaving[row, which]
-        if len(rows) > most:
+        arrivals, leaving = arrivals[row] + come[which], leaving[row] + go[which]
+        if len(row) > most:
             complete = False
             changes = arrivals + leaving
             fewer = np.searchsorted(np.cumsum(np.bincount(changes)), most, side="right")
             near = np.flatnonzero(changes < max(int(fewer), 2))
-            rows, held = rows[near], held[near]
-            arrivals, leaving = arrivals[near], leaving[near]
+            row, which, arrivals, leaving = row[near], which[near], arrivals[near], leaving[near]
+        rows = rows[row]
+        rows[:, number] = counts[which]
+        left = left[:, row] - needed[:, which]
     if not complete:
         rows = np.concatenate([rows, np.zeros_like(rows[:1])])
     return rows, complete

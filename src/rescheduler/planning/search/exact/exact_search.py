@@ -15,11 +15,12 @@ from rescheduler.planning.search.columns.linking_rows import LinkingRows
 from rescheduler.planning.search.columns.master_problem import MasterProblem
 from rescheduler.planning.search.columns.node_contents import NodeContents
 from rescheduler.planning.search.columns.placement_repair import PlacementRepair
-from rescheduler.planning.search.columns.pod_classes import Contents, PodClasses
+from rescheduler.planning.search.columns.pod_classes import STAYS, Contents, PodClasses
 from rescheduler.planning.search.columns.pricing import Pricing
 from rescheduler.planning.search.exact.branch_and_bound import BranchAndBound, Offered
 from rescheduler.planning.search.exact.complete_columns import CompleteColumns
 from rescheduler.planning.search.exact.ordered_rows import OrderedRows
+from rescheduler.planning.search.exact.pair_exchange import PairExchange
 from rescheduler.planning.search.steps import SearchStep
 
 # Nodes times classes: what is larger is searched by `columns`.
@@ -30,6 +31,8 @@ _COLUMNS_PER_NODE, _ROUNDS = 6, 60
 # Of what there is to gain: less is not worth another solution.
 _LEAST_GAIN = 3e-4
 _IN_USE = 1e-6
+# Exchanges that are tried from one plan, the best first: not all of them have an order.
+_EXCHANGES = 12
 
 
 class _Effort(NamedTuple):
@@ -104,8 +107,11 @@ class ExactSearch:
             return
         start = float(self._judge.costs(self._nodes, self._judge.start).sum())
         self._least_gain = _LEAST_GAIN * max(start - self._master.value, 0.0)
+        self._exchange = PairExchange(self._listed, self._linking)
+        self._improve()
         for effort in _EFFORTS:
             self._branch(effort)
+            self._improve()
             gap = self._best - self._master.value
             if gap <= self._least_gain or not self._extend(gap, effort):
                 return
@@ -160,6 +166,31 @@ class ExactSearch:
             ordered.extend(self._pool)
             if ordered.solve():
                 self._choose(ordered, effort)
+
+    def _improve(self) -> None:
+        """Exchange pods between two nodes for as long as that gives a better plan."""
+        contents = self._contents_of_best()
+        while contents is not None:
+            before, then = self._best_plan.value, None
+            for exchange in self._exchange.improving(contents, self._least_gain)[:_EXCHANGES]:
+                if self._out_of_time():
+                    return
+                self._offer(exchange.contents)
+                if self._best_plan.value < before:
+                    then = self._contents_of_best()
+                    break
+            contents = then
+
+    def _contents_of_best(self) -> Contents | None:
+        """What nodes hold after the best plan; None if classes do not say all of it."""
+        pods, sources, targets = np.array(self._best_plan.steps, np.int64).reshape(-1, 3).T
+        classes = self._classes.of_template[self._problem.snapshot.pods.template[pods]]
+        if self._classes.homeless.any() or (classes == STAYS).any():
+            return None
+        contents = self._judge.start.copy()
+        np.subtract.at(contents, (sources, classes), 1)
+        np.add.at(contents, (targets, classes), 1)
+        return contents
 
     def _choose(self, master: MasterProblem, effort: _Effort) -> None:
         tree = BranchAndBound(self._pool, self._judge, master, self._offer, self._out_of_time)
