@@ -34,7 +34,7 @@ from rescheduler.planning.context import PlanningContext
 from rescheduler.planning.plan import BlockedPod, Move, Plan
 from rescheduler.planning.planner import make_plan
 from rescheduler.planning.strategies import requested_strategies
-from rescheduler.settings import NodeLabel, Policy, SecondsOrZero, StrategyName
+from rescheduler.settings import NodeLabel, Policy, SecondsOrZero
 
 PAUSED = "its Migration {} is paused. To move it, resume or delete that"
 GOES_NOWHERE = "its Migration {} goes to this very node. To move it, delete that"
@@ -229,7 +229,7 @@ class NodeDrain:
         return msgspec.structs.replace(
             plan,
             moves=tuple(
-                because_of_drain(move) if is_drained_only else move
+                because_of_drain(move, label) if is_drained_only else move
                 for move in first_moves(plan.moves)
                 if move.pod in here
             ),
@@ -251,11 +251,11 @@ class NodeDrain:
         )
 
 
-def because_of_drain(move: Move) -> Move:
-    """The move with the true reason: the label is only in the plan."""
-    if move.strategy != StrategyName.NODE_MAINTENANCE:
+def because_of_drain(move: Move, label: NodeLabel) -> Move:
+    """The move with the true reason: the label for maintenance is only in the plan."""
+    cause, separator, what_follows = move.reason.partition("; ")
+    if not cause.endswith(f" {label}"):
         return move
-    _, separator, what_follows = move.reason.partition("; ")
     reason = f"{move.source} is being drained{separator}{what_follows}"
     return msgspec.structs.replace(move, reason=reason)
 
