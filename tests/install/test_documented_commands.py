@@ -63,6 +63,8 @@ WATCH = "kubectl get migrations --all-namespaces --watch"
 MOVE = "rescheduler move NAMESPACE/POD --to NODE --wait"
 DRAIN = "rescheduler drain NODE --wait"
 LOOKING = [
+    "rescheduler history",
+    "rescheduler history --by day",
     "kubectl get moves",
     "kubectl get migrations --all-namespaces",
     "kubectl get migrations -A -o wide",
