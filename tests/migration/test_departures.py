@@ -39,7 +39,7 @@ from rescheduler.migration.state_machine.service_departure import (
     wait_for_a_quiet_moment,
     wait_past_put_back,
 )
-from rescheduler.settings import MigrationOptions
+from rescheduler.settings import MigrationOptions, SecondsOrZero
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WEB = frozenset({"web"})
@@ -71,7 +71,8 @@ def observed(departure: Departure | None, now: datetime = NOW) -> Observation:
         MigrationSpec(PodReference("web-1", "old"), "b"),
     )
     answers = QuestionAnswers(old_departure=departure)
-    return Observation(now, migration, MigrationOptions(), answers=answers)
+    options = MigrationOptions(leave_services_seconds=SecondsOrZero(1.5))
+    return Observation(now, migration, options, answers=answers)
 
 
 def wait_or_fail(o: Observation, reason: str) -> Action:

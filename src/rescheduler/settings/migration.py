@@ -60,11 +60,12 @@ class MigrationOptions(Options, frozen=True):
     room."""
 
     leave_services_seconds: SecondsOrZero = msgspec.field(
-        default=SecondsOrZero(1.5), name="leaveServices"
+        default=SecondsOrZero(3), name="leaveServices"
     )
     """How long before it is stopped a pod is out of its Services: the time in which all proxies
-    must learn of it. At most 7s, because its kubelet puts the pod back every 10s. 0s switches it
-    off. Pods with `preStop` hooks in all containers, and those without a Service, need none."""
+    must learn of it, and in which an application that exits at once answers its last requests. At
+    most 7s, because its kubelet puts the pod back every 10s. 0s switches it off. Pods with
+    `preStop` hooks in all containers, and those without a Service, need none."""
 
     keep_seconds: Seconds = msgspec.field(default=Seconds(3600), name="keepFinished")
     """How long finished Migrations are kept, for people who want to look at them. Which moves
