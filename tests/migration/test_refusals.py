@@ -92,8 +92,13 @@ async def test_a_workload_that_may_not_adopt_the_new_pod_fails_its_migration_and
 
 
 def is_to_be_adopted(sandbox: Sandbox, migration: str, failures: int) -> bool:
-    """Whether the new pod of an attempt has the label that was withheld."""
+    """Whether the new pod of an attempt has the label that was withheld.
+
+    That of the attempt before may still have it, while it is undone.
+    """
     status = sandbox.status(migration)
+    if status.get("step") != "HandingOver":
+        return False
     new = sandbox.pod(status.get("newPod", "")) if status.get("newPod") else None
     is_labelled = new is not None and "pod-template-hash" in new["metadata"]["labels"]
     return status.get("failures", 0) == failures and is_labelled
