@@ -59,6 +59,7 @@ def test_nodes_and_pods_of_the_live_cluster_are_completed(sandbox: Sandbox) -> N
     namespace = completed("move", sandbox.namespace, kubeconfig=kubeconfig)
     assert f"{sandbox.namespace}/" in namespace
     assert completed("explain", f"{sandbox.namespace}/web", kubeconfig=kubeconfig) == [key]
+    assert completed("explain", "no?name/web", kubeconfig=kubeconfig) == []
     found = completed("drain", "--kubeconfig", str(kubeconfig), names[0])
     assert found == [names[0]], "the option counts, too"
 

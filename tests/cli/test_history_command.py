@@ -154,6 +154,8 @@ async def test_a_move_is_shown_when_its_migration_is_gone(
     by_day = await history("--by", "day", "-o", "json")
     (day,) = json.loads(by_day.out)["byDay"]
     assert day["Landed"] == 1
+    ever = await history("--since", "99999999h", "-o", "json")
+    assert (ever.code, ever.out) == (0, after.out), ever.err
 
 
 def test_a_time_that_is_none_is_an_error_for_people(command: Command) -> None:

@@ -64,7 +64,6 @@ MOVE = "rescheduler move NAMESPACE/POD --to NODE --wait"
 DRAIN = "rescheduler drain NODE --wait"
 LOOKING = [
     "rescheduler history",
-    "rescheduler history --by day",
     "kubectl get moves",
     "kubectl get migrations --all-namespaces",
     "kubectl get migrations -A -o wide",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rescheduler.cli.options import seconds_given
 from rescheduler.cli.serve_options import check_key
 from rescheduler.errors import SettingsError
 
@@ -130,11 +131,4 @@ class ElectionArguments:
 
 def seconds(option: str, text: str | None, default: float) -> float:
     """The duration that the user gave, or the default."""
-    from rescheduler.settings.value_types import seconds_of
-
-    if text is None:
-        return default
-    try:
-        return seconds_of(text)
-    except ValueError as error:
-        raise SettingsError(f"--leader-election-{option} {text!r}: {error}") from error
+    return default if text is None else seconds_given(f"--leader-election-{option}", text)

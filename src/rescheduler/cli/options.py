@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from rescheduler.cli.completion import complete_context
+from rescheduler.errors import SettingsError
 
 Kubeconfig = Annotated[
     Path | None,
@@ -71,6 +72,16 @@ class ClusterAccess:
     def is_given(self) -> bool:
         """Whether the user gave one of the two options."""
         return self.kubeconfig is not None or bool(self.context)
+
+
+def seconds_given(option: str, text: str) -> float:
+    """The length of a duration that the user gave for an option."""
+    from rescheduler.settings.value_types import seconds_of
+
+    try:
+        return seconds_of(text)
+    except ValueError as error:
+        raise SettingsError(f"{option} {text!r}: {error}") from error
 
 
 @dataclass(frozen=True, kw_only=True)

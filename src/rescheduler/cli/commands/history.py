@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rescheduler.cli.control_characters import escaped_json
-from rescheduler.cli.options import ClusterAccess, Context, Kubeconfig
-from rescheduler.errors import NotFound, SettingsError
+from rescheduler.cli.options import ClusterAccess, Context, Kubeconfig, seconds_given
+from rescheduler.errors import NotFound
 from rescheduler.model.moves import Outcome
 
 if TYPE_CHECKING:
     from rescheduler.migration.memory.move_record import MoveRecord
+
+MOST_SECONDS = 100 * 365 * 86_400.0
 
 
 class HistoryOutput(StrEnum):
@@ -75,21 +77,13 @@ def history(
 
     earliest = None
     if since is not None:
-        earliest = datetime.now(UTC) - timedelta(seconds=seconds("--since", since))
+        # No move is older than this, and no date older than year 1.
+        seconds = min(seconds_given("--since", since), MOST_SECONDS)
+        earliest = datetime.now(UTC) - timedelta(seconds=seconds)
     ending = None if outcome is None else Outcome(outcome)
     wanted = MoveFilter(namespace, earliest, strategy, workload, ending)
     records = asyncio.run(read(ClusterAccess(kubeconfig, context)))
     show([record for record in records if wanted.accepts(record)], by, output)
-
-
-def seconds(option: str, text: str) -> float:
-    """The length of a duration that the user gave."""
-    from rescheduler.settings.value_types import seconds_of
-
-    try:
-        return seconds_of(text)
-    except ValueError as error:
-        raise SettingsError(f"{option} {text!r}: {error}") from error
 
 
 async def read(access: ClusterAccess) -> "list[MoveRecord]":

@@ -14,6 +14,7 @@ from rescheduler.errors import ReschedulerError
 from rescheduler.kube.auth.kubeconfig import read_kubeconfig
 from rescheduler.kube.auth.loader import kubeconfig_files, load_credentials
 from rescheduler.kube.client import Client, ClientSettings
+from rescheduler.model.names import is_object_name
 from rescheduler.model.objects import Part
 
 # Longer, and people think that the shell hangs.
@@ -52,6 +53,8 @@ def pods(options: Options, incomplete: str) -> list[str]:
     namespace, slash, _ = incomplete.partition("/")
     if not slash:
         found = (f"{name}/" for name in names_at("/api/v1/namespaces", options))
+    elif not is_object_name(namespace):
+        return []
     else:
         path = f"/api/v1/namespaces/{namespace}/pods"
         found = (f"{namespace}/{name}" for name in names_at(path, options))
