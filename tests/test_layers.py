@@ -32,8 +32,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "doctor": {"install", "controller", "extender", "migration", "kube", "model"},
     "simulation": {"controller", "migration", "kube", "planning", "files", "settings", "model"},
     "plugins": {"planning", "files", "settings", "model"},
+    "monitoring": {"controller", "extender", "migration", "kube", "planning", "settings", "model"},
     "cli": {
         "plugins",
+        "monitoring",
         "doctor",
         "install",
         "simulation",
@@ -112,13 +114,14 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
     "extender": [
         {"serve_program"},
         {"extender_server"},
-        {"http_server", "health_server"},
+        {"http_server"},
         {"handlers", "webhook", "client_authorization"},
         {"scheduling_response"},
         {"scheduling_request"},
         {"assumed_pods", "filter", "prioritize", "waiting_migrations", "replacement_marker"},
         {"live_node_loads", "protocol", "tls", "http"},
     ],
+    "monitoring": [{"monitoring_server"}],
     "doctor": [
         {"checkup"},
         {"installation", "lease_check", "rights_check", "webhook_check"},

@@ -78,7 +78,7 @@ class ExtenderServer:
         self._extender = ExtenderHandlers(
             server, watching.tables, policy, migrations, self._recorder, on_overload=on_overload
         )
-        self._admission = AdmissionHandler(migrations, clock, self._why_not_ready)
+        self._admission = AdmissionHandler(migrations, clock, self.why_not_ready)
 
     @property
     def policy(self) -> Policy:
@@ -94,7 +94,7 @@ class ExtenderServer:
         source = self._certificate_source()
         credentials = await source.load()
         tls = ServingContext(credentials)
-        endpoints = Endpoints(self._extender, self._admission, self._why_not_ready)
+        endpoints = Endpoints(self._extender, self._admission, self.why_not_ready)
         options = self._options
         clients = ClientAuthorization(tls, options.bind_clients)
         async with serving(endpoints, tls, clients, options.host, options.port):
@@ -140,7 +140,8 @@ class ExtenderServer:
         except ReschedulerError as error:
             logger.error("Failed to register the webhook", extra={"error": str(error)})
 
-    def _why_not_ready(self) -> str:
+    def why_not_ready(self) -> str:
+        """Why kube-scheduler cannot be answered now; empty if it can. Called from any thread."""
         if not self._watching.has_synced:
             return "the cluster is not loaded yet"
         return self._store.why_not_current()

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+from typing import Protocol
 
 from rescheduler.extender.extender_server import ExtenderServer, ServeOptions
 from rescheduler.kube.api_server import ApiServer
@@ -14,6 +15,13 @@ from rescheduler.settings import Policy
 logger = logging.getLogger(__name__)
 
 
+class ServePart(Protocol):
+    """Something that runs beside the extender."""
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+
+
 class ServeProgram:
     """Watches a cluster and serves the extender. `run` it; `stop` ends it."""
 
@@ -21,17 +29,22 @@ class ServeProgram:
         tables = ClusterTables()
         self._store = LiveStore(server, tables)
         self._watching = MigrationWatches(server, self._store, tables)
-        self._extender = ExtenderServer(server, self._store, self._watching, policy, options)
+        self.extender = ExtenderServer(server, self._store, self._watching, policy, options)
+        self._parts: list[ServePart] = [self.extender]
         self._stopping = asyncio.Event()
 
     @property
     def policy(self) -> Policy:
         """The policy with the limits and weights to answer by."""
-        return self._extender.policy
+        return self.extender.policy
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        self._extender.policy = policy
+        self.extender.policy = policy
+
+    def add(self, part: ServePart) -> None:
+        """Run something else with the extender; if it fails, all ends."""
+        self._parts.append(part)
 
     def stop(self) -> None:
         """Let `run` return soon."""
@@ -42,19 +55,21 @@ class ServeProgram:
         self._store.start()
         watches = self._watching.start()
         # Serving starts before the cluster is loaded: until then /readyz and responses say so.
-        serving = asyncio.create_task(self._extender.run())
+        serving = [asyncio.create_task(part.run()) for part in self._parts]
         loading = asyncio.create_task(self._load_cluster())
         stopping = asyncio.create_task(self._until_stopped())
         try:
-            await asyncio.wait({serving, loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            waited = [*serving, stopping]
+            await asyncio.wait([loading, *waited], return_when=asyncio.FIRST_COMPLETED)
             if loading.done():
                 loading.result()
-                await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if serving.done():
-                serving.result()
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            for task in serving:
+                if task.done():
+                    task.result()
             logger.info("Stopped")
         finally:
-            await cancel([serving, loading, stopping, *watches])
+            await cancel([*serving, loading, stopping, *watches])
             await self._store.stop()
 
     async def _load_cluster(self) -> None:

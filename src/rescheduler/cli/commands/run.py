@@ -21,6 +21,7 @@ from rescheduler.cli.serve_options import (
     Certificates,
     CertificatesSecret,
     ClientCa,
+    HealthAddress,
     Names,
     ServeArguments,
     WebhookService,
@@ -56,13 +57,7 @@ def run(
     bind_client: BindClients = None,
     webhook_service: WebhookService = None,
     webhook_url: WebhookUrl = None,
-    health: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Answer probes (/healthz and /readyz) over plain HTTP on this address.",
-        ),
-    ] = None,
+    health: HealthAddress = None,
     no_leader_election: NoLeaderElection = False,
     leader_election_lease: LeaderElectionLease = None,
     leader_election_identity: LeaderElectionIdentity = None,
@@ -172,8 +167,8 @@ async def run_controller(
             )
             program.add(extender)
         if health_address is not None:
-            from rescheduler.extender.health_server import HealthServer
+            from rescheduler.monitoring.monitoring_server import MonitoringServer, Pages
 
-            why_not_ready = program.store.why_not_current
-            program.add(HealthServer(*health_address, loaded.policy, why_not_ready))
+            pages = Pages(program.store.why_not_current)
+            program.add(MonitoringServer(health_address, loaded.policy, pages))
         await run_until_signalled(program, loaded)

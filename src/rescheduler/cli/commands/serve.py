@@ -11,10 +11,12 @@ from rescheduler.cli.serve_options import (
     Certificates,
     CertificatesSecret,
     ClientCa,
+    HealthAddress,
     Names,
     ServeArguments,
     WebhookService,
     WebhookUrl,
+    host_and_port,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ def serve(
     bind_client: BindClients = None,
     webhook_service: WebhookService = None,
     webhook_url: WebhookUrl = None,
+    health: HealthAddress = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -57,13 +60,18 @@ def serve(
         webhook_url=webhook_url,
     )
     options = arguments.options()
+    health_address = host_and_port("--health", health) if health is not None else None
     loaded = load_policy(policy)
     log_to_stderr()
-    asyncio.run(serve_until_stopped(loaded, options, ClusterAccess(kubeconfig, context)))
+    access = ClusterAccess(kubeconfig, context)
+    asyncio.run(serve_until_stopped(loaded, options, health_address, access))
 
 
 async def serve_until_stopped(
-    loaded: LoadedPolicy, options: "ServeOptions", access: ClusterAccess
+    loaded: LoadedPolicy,
+    options: "ServeOptions",
+    health_address: tuple[str, int] | None,
+    access: ClusterAccess,
 ) -> None:
     """Serve until a signal stops it."""
     from rescheduler.cli.connection import connect
@@ -71,4 +79,10 @@ async def serve_until_stopped(
     from rescheduler.extender.serve_program import ServeProgram
 
     async with connect(access) as server:
-        await run_until_signalled(ServeProgram(server, loaded.policy, options), loaded)
+        program = ServeProgram(server, loaded.policy, options)
+        if health_address is not None:
+            from rescheduler.monitoring.monitoring_server import MonitoringServer, Pages
+
+            pages = Pages(program.extender.why_not_ready)
+            program.add(MonitoringServer(health_address, loaded.policy, pages))
+        await run_until_signalled(program, loaded)
