@@ -18,7 +18,7 @@ from rescheduler.controller.change_handlers import ChangeHandlers, WorkItem
 from rescheduler.controller.in_flight_limiter import InFlightLimiter
 from rescheduler.controller.migration_events import MigrationEventRecorder
 from rescheduler.controller.watch_index import WatchIndex, watch_keys_of
-from rescheduler.controller.work_queue import WorkQueue
+from rescheduler.controller.work_queue import QueueCounts, WorkQueue
 from rescheduler.errors import (
     ApiError,
     Conflict,
@@ -131,6 +131,11 @@ class MigrationController:
     def in_flight(self) -> int:
         """How many migrations are in progress."""
         return len(self._limiter)
+
+    @property
+    def queue_counts(self) -> QueueCounts:
+        """How much there is to do."""
+        return self._queue.counts()
 
     async def run(self) -> None:
         """Watch and reconcile Migrations, for those who do not run the watches themselves."""

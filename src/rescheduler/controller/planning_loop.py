@@ -9,6 +9,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from datetime import datetime, timedelta
 
 from rescheduler.controller.cordons import cordon_patch
 from rescheduler.controller.move_requests import MoveRequester, later_moves, select_moves
@@ -19,7 +20,13 @@ from rescheduler.controller.past_moves import (
     unreplaced_pods,
     workloads_ignoring_nominations,
 )
-from rescheduler.controller.round_cache import Round, RoundCache, is_idle
+from rescheduler.controller.round_cache import (
+    Round,
+    RoundAttempt,
+    RoundCache,
+    RoundTrigger,
+    is_idle,
+)
 from rescheduler.controller.stale_migrations import StaleMigrations
 from rescheduler.errors import (
     Conflict,
@@ -84,11 +91,16 @@ class PlanningLoop:
         """What the last plan with moves wanted after its first wave."""
         self._subscribers: list[Callable[[Round], None]] = []
         self._round_cache = RoundCache(watches)
+        self.last_attempt: RoundAttempt | None = None
+        """The last round, also one without a plan."""
+        self.next_round: datetime | None = None
+        """When the interval will be over; None while a round runs."""
+        self._trigger = RoundTrigger.START
         self._triggered = asyncio.Event()
         self._stopping = asyncio.Event()
         self._under_maintenance: set[str] = set()
         self._overload_trigger = OverloadTrigger(
-            watches.tables, lambda: self.policy, self.trigger_round
+            watches.tables, lambda: self.policy, lambda: self.trigger_round(RoundTrigger.OVERLOAD)
         )
 
     async def run(self) -> None:
@@ -97,13 +109,29 @@ class PlanningLoop:
             stack.callback(self._store.subscribe(NODE, self._node_changed))
             stack.enter_context(self._overload_trigger.watching(self._store))
             while not self._stopping.is_set():
-                try:
-                    await self.run_round()
-                except ReschedulerError as error:
-                    logger.warning("Failed a round", extra={"error": str(error)})
-                except Exception:
-                    logger.exception("Failed a round")
+                await self._attempt_round()
                 await self._until_next_round()
+
+    async def _attempt_round(self) -> None:
+        """Run a round, and go on if it fails."""
+        trigger, self._trigger = self._trigger, RoundTrigger.INTERVAL
+        before, started, self.next_round = self._last_round, self._clock.now(), None
+        finished, error = None, ""
+        try:
+            finished = await self.run_round()
+        except ReschedulerError as failure:
+            error = str(failure)
+            logger.warning("Failed a round", extra={"error": error})
+        except Exception as failure:
+            error = f"{type(failure).__name__}: {failure}"
+            logger.exception("Failed a round")
+        is_unchanged = finished is not None and finished is before
+        ended = self._clock.now()
+        self.last_attempt = RoundAttempt(trigger, started, ended, finished, error, is_unchanged)
+
+    @property
+    def _last_round(self) -> Round | None:
+        return None if self.last_attempt is None else self.last_attempt.round
 
     def stop(self) -> None:
         """End when the current writes are finished; a plan that is being made is dropped."""
@@ -158,8 +186,10 @@ class PlanningLoop:
         """Call back after every round."""
         self._subscribers.append(subscriber)
 
-    def trigger_round(self) -> None:
+    def trigger_round(self, why: RoundTrigger) -> None:
         """Start the next round soon, without waiting for the interval."""
+        if not self._triggered.is_set():
+            self._trigger = why
         self._triggered.set()
 
     # ------------------------------------------------------------ planning
@@ -223,7 +253,7 @@ class PlanningLoop:
         is_labelled = node is not None and is_under_maintenance(node, label)
         if is_labelled != (change.key in self._under_maintenance):
             self._under_maintenance ^= {change.key}
-            self.trigger_round()
+            self.trigger_round(RoundTrigger.MAINTENANCE)
 
     async def _cordon_nodes(self, policy: Policy) -> None:
         """Cordon nodes with a maintenance label, and uncordon those that have lost it."""
@@ -237,7 +267,7 @@ class PlanningLoop:
                 await self._server.patch(object_path(NODE, name), patch)
             except (Conflict, OutcomeUnknown, NotFound):
                 # It was changed or deleted meanwhile; the watch will show how.
-                self.trigger_round()
+                self.trigger_round(RoundTrigger.NODE_CHANGED)
                 continue
             except (Refused, Forbidden) as error:
                 # The pods of the node can be moved all the same.
@@ -259,8 +289,10 @@ class PlanningLoop:
             stopping.cancel()
 
     async def _until_triggered(self) -> None:
+        seconds = self.policy.rescheduling_interval_seconds
+        self.next_round = self._clock.now() + timedelta(seconds=seconds)
         try:
-            async with asyncio.timeout(self.policy.rescheduling_interval_seconds):
+            async with asyncio.timeout(seconds):
                 await self._triggered.wait()
                 await asyncio.sleep(TRIGGER_DELAY_SECONDS)
         except TimeoutError:

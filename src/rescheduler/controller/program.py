@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 from rescheduler.controller.migration_controller import MigrationController
 from rescheduler.controller.planning_loop import PlanningLoop
-from rescheduler.controller.round_cache import Round
+from rescheduler.controller.round_cache import Round, RoundTrigger
+from rescheduler.controller.work_queue import QueueCounts
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.clock import WALL_CLOCK, Clock
 from rescheduler.kube.live_store import LiveStore, cancel
@@ -75,6 +76,11 @@ class Leader:
         self._controller = controller
         self.planning_loop = planning_loop
         self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def queue_counts(self) -> QueueCounts:
+        """How many migrations wait to be processed."""
+        return self._controller.queue_counts
 
     def set_policy(self, policy: Policy) -> None:
         """Go by another policy from now on."""
@@ -149,7 +155,7 @@ class Program:
             self._planning_loop.policy = policy
         for runnable in self._runnables:
             runnable.policy = policy
-        self.trigger_round()
+        self.trigger_round(RoundTrigger.POLICY)
 
     def add(self, runnable: Runnable) -> None:
         """Run something else with the program, by the same policy; if it fails, all ends."""
@@ -159,10 +165,20 @@ class Program:
         """Call back after every round that this replica plans."""
         self._subscribers.append(subscriber)
 
-    def trigger_round(self) -> None:
+    def trigger_round(self, why: RoundTrigger) -> None:
         """Start the next round soon, if this replica plans."""
         if self._planning_loop is not None:
-            self._planning_loop.trigger_round()
+            self._planning_loop.trigger_round(why)
+
+    @property
+    def planning_loop(self) -> PlanningLoop | None:
+        """The loop of this replica, while it plans."""
+        return self._planning_loop
+
+    @property
+    def queue_counts(self) -> QueueCounts | None:
+        """How many migrations wait to be processed, while this replica leads."""
+        return None if self._leader is None else self._leader.queue_counts
 
     def stop(self) -> None:
         """End soon: finish the current writes, and leave migrations in progress as they are."""

@@ -7,6 +7,7 @@ moves end. Until the first of these, another plan would be the same.
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import NamedTuple
 
 from rescheduler.migration.migration_object import Migration
@@ -24,6 +25,31 @@ class Round:
     """The moves for which Migrations were created; in a dry run, would have been."""
     skipped: dict[str, str]
     """By pod: why a planned move was not requested."""
+
+
+class RoundTrigger(StrEnum):
+    """What started a round. The values are the rest of a sentence: it began because ..."""
+
+    START = "the controller began to lead"
+    INTERVAL = "the interval was over"
+    MAINTENANCE = "a maintenance label was set or removed"
+    OVERLOAD = "a node became overloaded"
+    POLICY = "the policy was reloaded"
+    NODE_CHANGED = "a node changed while it was cordoned"
+
+
+@dataclass(frozen=True)
+class RoundAttempt:
+    """A round that was begun, whether or not it came to a plan."""
+
+    trigger: RoundTrigger
+    started: datetime
+    ended: datetime
+    round: Round | None = None
+    """None if there is no plan: the view of the cluster was too old, or an error ended it."""
+    error: str = ""
+    is_unchanged: bool = False
+    """Whether nothing had changed, so that the plan is that of an earlier round."""
 
 
 class PlanInputs(NamedTuple):

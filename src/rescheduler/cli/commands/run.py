@@ -133,6 +133,7 @@ async def run_controller(
     from rescheduler.cli.election import connect_with_election
     from rescheduler.cli.signals import run_until_signalled
     from rescheduler.controller.program import Program
+    from rescheduler.controller.round_cache import RoundTrigger
 
     async with AsyncExitStack() as stack:
         elector = None
@@ -162,7 +163,7 @@ async def run_controller(
                 program.watches,
                 loaded.policy,
                 serve_options,
-                on_overload=lambda node: program.trigger_round(),
+                on_overload=lambda node: program.trigger_round(RoundTrigger.OVERLOAD),
             )
             program.add(extender)
         if health_address is not None:
