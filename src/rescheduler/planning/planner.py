@@ -189,9 +189,7 @@ def _plan(problem: Problem, steps: Sequence[SearchStep], is_complete: bool) -> P
     )
 
 
-def _nothing(
-    problem: Problem, sentence: str, reason: IdleReason, is_complete: bool = True
-) -> Plan:
+def _nothing(problem: Problem, sentence: str, reason: IdleReason, is_complete: bool = True) -> Plan:
     now = _assessment_of_start(problem)
     return Plan(
         moves=(),
