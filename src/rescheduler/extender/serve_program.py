@@ -42,6 +42,16 @@ class ServeProgram:
     def policy(self, policy: Policy) -> None:
         self.extender.policy = policy
 
+    @property
+    def store(self) -> LiveStore:
+        """The cluster that it answers by."""
+        return self._store
+
+    @property
+    def tables(self) -> ClusterTables:
+        """What the store fills."""
+        return self._watching.tables
+
     def add(self, part: ServePart) -> None:
         """Run something else with the extender; if it fails, all ends."""
         self._parts.append(part)

@@ -168,7 +168,9 @@ async def run_controller(
             program.add(extender)
         if health_address is not None:
             from rescheduler.monitoring.monitoring_server import MonitoringServer, Pages
+            from rescheduler.status.replica_report import ReplicaReporter
 
-            pages = Pages(program.store.why_not_current)
+            reporter = ReplicaReporter(program, elector, server.server_clock, dry_run=dry_run)
+            pages = Pages(program.store.why_not_current, status=reporter.encoded)
             program.add(MonitoringServer(health_address, loaded.policy, pages))
         await run_until_signalled(program, loaded)

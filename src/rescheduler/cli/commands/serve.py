@@ -82,7 +82,9 @@ async def serve_until_stopped(
         program = ServeProgram(server, loaded.policy, options)
         if health_address is not None:
             from rescheduler.monitoring.monitoring_server import MonitoringServer, Pages
+            from rescheduler.status.replica_report import ExtenderReporter
 
-            pages = Pages(program.extender.why_not_ready)
+            reporter = ExtenderReporter(program.store, program.tables, server.server_clock)
+            pages = Pages(program.extender.why_not_ready, status=reporter.encoded)
             program.add(MonitoringServer(health_address, loaded.policy, pages))
         await run_until_signalled(program, loaded)
