@@ -20,7 +20,7 @@ from rescheduler.cli.views.utilization_chart import (
     short_names,
 )
 from rescheduler.migration.migration_object import Phase, Step
-from rescheduler.status.reasons import MigrationReason
+from rescheduler.status.reasons import MigrationReason, RoundReason, ViewReason
 from rescheduler.status.status_document import (
     BlockedCount,
     ClusterStatus,
@@ -68,6 +68,7 @@ OUTCOME_WORDS = {
     "CameBack": "came back",
     "Failed": "failed",
 }
+BAD_RESULTS = (RoundReason.ROUND_FAILED, RoundReason.STALE_VIEW, RoundReason.MOVES_REFUSED)
 MIB = 1024 * 1024
 
 
@@ -168,13 +169,15 @@ def sync_text(replica: ReplicaStatus) -> Text:
     """How well the replica knows the cluster."""
     sync = replica.sync
     if sync.problem:
-        text = Text(escaped(sync.problem), style="red")
+        reason = RoundReason.STALE_VIEW if sync.is_loaded else ViewReason.NOT_LOADED
+        text = Text.assemble((escaped(sync.problem), "red"), (f" ({reason})", "dim"))
     else:
         age = "" if sync.age_seconds is None else f", last confirmed {length(sync.age_seconds)} ago"
         text = Text(f"up to date{age}")
     for kind in sync.failing:
         text.append("\n")
         text.append(escaped(f"{kind.kind} is not followed: {kind.error}"), style="yellow")
+        text.append(f" ({ViewReason.KIND_NOT_FOLLOWED})", style="dim")
     return text
 
 
@@ -182,7 +185,8 @@ def round_facts(replica: ReplicaStatus, now: datetime) -> Iterator[tuple[str, Te
     """The last round and the next one."""
     last = replica.round
     if last is None:
-        yield "Last round", Text("none yet since it began to lead", style="dim")
+        why = f" ({RoundReason.NO_ROUND_YET})"
+        yield "Last round", Text.assemble("none yet since it began to lead", (why, "dim"))
     else:
         ago = length((now - last.ended_at).total_seconds())
         took = length((last.ended_at - last.started_at).total_seconds())
@@ -203,7 +207,7 @@ def round_facts(replica: ReplicaStatus, now: datetime) -> Iterator[tuple[str, Te
 
 def result_text(last: RoundState) -> Text:
     """Why the round moved or did not."""
-    style = "red" if last.reason in ("RoundFailed", "StaleView", "MovesRefused") else ""
+    style = "red" if last.reason in BAD_RESULTS else ""
     text = Text(escaped(last.sentence), style=style)
     text.append(f" ({last.reason})", style="dim")
     if last.is_unchanged:
