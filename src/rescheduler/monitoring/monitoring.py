@@ -99,7 +99,12 @@ class Monitoring:
         self._server = MonitoringServer(address, self._policy, pages)
         program.add(self)
 
-    def watch_extender(self, program: "ServeProgram", address: tuple[str, int]) -> None:
+    def watch_extender(
+        self,
+        program: "ServeProgram",
+        address: tuple[str, int],
+        status: Callable[[], bytes] | None = None,
+    ) -> None:
         """Serve what there is to know about an extender that runs alone."""
         self.registry.register(CacheMetrics(program.watches))
         self._read_from(program.extender)
@@ -109,6 +114,7 @@ class Monitoring:
             ),
             lambda: dead_task(program),
             self.render,
+            status,
         )
         self._server = MonitoringServer(address, self._policy, pages)
         program.add(self)
