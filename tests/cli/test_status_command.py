@@ -14,6 +14,7 @@ from testcluster.builders import pod
 from testcluster.ports import pick_ports
 from testcluster.waiting import wait_until
 from tests.cli.conftest import Result
+from tests.cli.pod_connections import pods_reached_by
 from tests.interrupts import interruptible
 from tests.leader_election.replicas import NAMESPACE, Replica, Replicas, replicas_on
 from tests.migration.support import Sandbox, other_node
@@ -53,14 +54,13 @@ def started(replicas: Replicas) -> tuple[Replica, str]:
     return replicas.start("--health", f"127.0.0.1:{port}"), f"http://127.0.0.1:{port}"
 
 
-def create_pod_of(
-    replica: Replica, cluster: TestCluster, url: str, host: str = "127.0.0.1"
-) -> None:
+def create_pod_of(replica: Replica, cluster: TestCluster, url: str, node: str) -> None:
     """A pod with the name and the arguments of a replica, as if it ran in there."""
-    body = pod(f"{NAMESPACE}/{replica.name}", schedulingGates=[{"name": "example.com/never"}])
-    port = url.rpartition(":")[2]
-    body["spec"]["containers"][0]["args"] = ["run", f"--health={host}:{port}"]
+    body = pod(f"{NAMESPACE}/{replica.name}", on=node)
+    body["spec"]["containers"][0]["args"] = ["run", f"--health=:{url.rpartition(':')[2]}"]
     apply(cluster, body)
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{replica.name}"
+    wait_until(lambda: cluster.client.get(path)["status"].get("podIP"), what="the pod runs")
 
 
 def test_a_cluster_without_a_controller_shows_its_nodes_and_what_is_missing(
@@ -149,14 +149,18 @@ def check_status(asker: Asker, sandbox: Sandbox, replicas: Replicas, screen: Pat
     }
     assert "Result" in asker.text("--url", first_url)
 
-    # Without an address, the leader is no pod; with one of its name, it is said how to reach it.
+    # Without an address, the leader's pod is asked, if it is one and the API server reaches it.
     found = asker.json()
     assert (found["lease"]["holder"].rpartition("_")[0], found["replica"]) == (first.name, None)
     assert notes(found).keys() == {"LeaderIsNoPod"}
     assert found["nodes"]["count"] >= 3
-    create_pod_of(first, cluster, first_url)
+    create_pod_of(first, cluster, first_url, sandbox.nodes[1])
     forward = f"kubectl -n {NAMESPACE} port-forward pod/{first.name} 8080:"
     assert forward in notes(asker.json())["NotReached"]
+    with pods_reached_by(cluster):
+        found = asker.json()
+    assert (found["notes"], found["replica"]["role"]) == ([], "Leader")
+    assert f"/pods/{first.name}:{first_url.rpartition(':')[2]}/proxy/status" in found["source"]
 
     # The one that waits names the leader, and how to reach it.
     found = asker.json("--url", second_url)
