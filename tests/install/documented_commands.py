@@ -16,7 +16,7 @@ PAGES = [
     ROOT / "README.md",
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("deployment", "security", "troubleshooting", "replicas")
+        for name in ("deployment", "security", "troubleshooting", "replicas", "status")
     ),
 ]
 COMMAND = re.compile(r"(?:\$ )?((?:\.venv/bin/)?(?:kubectl|helm|kind|make|rescheduler) \S.*)")

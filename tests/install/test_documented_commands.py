@@ -37,6 +37,11 @@ NOT_RUN = {
     "kubectl apply --prune": ONLY_NAMED,
     "kubectl drain": ONLY_NAMED,
     "helm upgrade": "tests/install/test_upgrade.py upgrades a release",
+    "kubectl port-forward": ONLY_NAMED,
+    "kubectl -n rescheduler port-forward pod/POD 8080:8080": "simulated nodes have no ports",
+    "rescheduler status --url http://127.0.0.1:8080": "tests/cli asks replicas",
+    "rescheduler run --health=:8080": "tests bind to no other address than 127.0.0.1",
+    "rescheduler run --health 127.0.0.1:8080": "tests/cli runs it with ports that are free",
     "rescheduler run": ONLY_NAMED,
     "rescheduler serve": ONLY_NAMED,
     "rescheduler snapshot": ONLY_NAMED,
@@ -62,7 +67,10 @@ DRY_RUN = "rescheduler run --dry-run"
 WATCH = "kubectl get migrations --all-namespaces --watch"
 MOVE = "rescheduler move NAMESPACE/POD --to NODE --wait"
 DRAIN = "rescheduler drain NODE --wait"
+WATCH_STATUS = "rescheduler status --watch"
 LOOKING = [
+    "rescheduler status",
+    "rescheduler status -o json",
     "rescheduler history",
     "kubectl get moves",
     "kubectl get migrations --all-namespaces",
@@ -104,7 +112,7 @@ HELM_UNINSTALL = "helm uninstall rescheduler -n rescheduler"
 
 def test_every_documented_command_is_run_or_listed_with_the_reason() -> None:
     steps = {*READING, *SIMULATING, *LOOKING, *KUSTOMIZED, *PRINTED, *HELM_INSTALLS}
-    single = {INSTALL_CRDS, RUN, DRY_RUN, WATCH, MOVE, DRAIN, DOCTOR, HELM_UNINSTALL}
+    single = {INSTALL_CRDS, RUN, DRY_RUN, WATCH, MOVE, DRAIN, DOCTOR, HELM_UNINSTALL, WATCH_STATUS}
     # What is printed to be piped is also named alone.
     printed = {"rescheduler manifests"}
     assert documented_commands() == steps | single | printed | NOT_RUN.keys()
@@ -162,6 +170,7 @@ def test_commands_of_kubectl_and_rescheduler_do_what_the_documents_say(
     terminal.run(shop.filled_in(MOVE, target="two"))
     terminal.run(shop.filled_in(DRAIN))
     terminal.start(WATCH, "web-").stop()
+    terminal.start(WATCH_STATUS, "Migrations: ").stop()
     controller.stop()
     for command in LOOKING:
         terminal.run(shop.filled_in(command))

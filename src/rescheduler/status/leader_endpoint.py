@@ -242,6 +242,6 @@ async def ask_pod(server: ApiServer, endpoint: PodEndpoint) -> ReplicaStatus | N
         return Note(
             ViewReason.NOT_REACHED,
             cut(f"The API server does not reach pod {endpoint.pod.key}: {why}")
-            + f" {endpoint.by_port_forward}",
+            + f". {endpoint.by_port_forward}",
         )
     return decoded_status(bytes(body), f"Pod {endpoint.pod.key}")

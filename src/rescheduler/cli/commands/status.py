@@ -79,11 +79,14 @@ def status(
 
 
 def is_incomplete(found: "ClusterStatus", source: "StatusSource") -> bool:
-    """Whether somebody who was to be asked did not answer."""
+    """Whether somebody who was to be asked did not answer, or refused everything."""
     from rescheduler.status.reasons import ViewReason
 
-    return found.has(ViewReason.API_SERVER_UNAVAILABLE) or (
-        bool(source.url) and found.replica is None
+    known = (found.lease, found.migrations, found.nodes, found.replica)
+    return (
+        found.has(ViewReason.API_SERVER_UNAVAILABLE)
+        or (bool(source.url) and found.replica is None)
+        or (found.has(ViewReason.RIGHT_MISSING) and known == (None,) * 4)
     )
 
 

@@ -1,0 +1,200 @@
+"""`rescheduler status` on a real control plane: with a leader, without one, and when it changes."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from testcluster import TestCluster
+from testcluster.applying import apply
+from testcluster.builders import pod
+from testcluster.ports import pick_ports
+from testcluster.waiting import wait_until
+from tests.cli.conftest import Result
+from tests.cli.pod_connections import pods_reached_by
+from tests.interrupts import interruptible
+from tests.leader_election.replicas import NAMESPACE, Replica, Replicas, replicas_on
+from tests.migration.support import Sandbox, other_node
+
+Command = Callable[..., Result]
+PROGRAM = Path(sys.executable).with_name("rescheduler")
+MAINTENANCE = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
+
+
+class Asker:
+    """Runs the command on a cluster."""
+
+    def __init__(self, command: Command, kubeconfig: Path, lease: str = "") -> None:
+        self._command = command
+        lease_option = ("--leader-election-lease", lease) if lease else ()
+        self.options = ("status", f"--kubeconfig={kubeconfig}", *lease_option)
+
+    def text(self, *options: str, code: int = 0) -> str:
+        result = self._command(*self.options, *options)
+        assert result.code == code, result.out + result.err
+        return " ".join((result.out + result.err).split())
+
+    def json(self, *options: str, code: int = 0) -> dict[str, Any]:
+        result = self._command(*self.options, "-o", "json", *options)
+        assert (result.code, result.err) == (code, "")
+        found: dict[str, Any] = json.loads(result.out)
+        return found
+
+
+def notes(status: dict[str, Any]) -> dict[str, str]:
+    return {note["reason"]: note["sentence"] for note in status["notes"]}
+
+
+def started(replicas: Replicas) -> tuple[Replica, str]:
+    """A replica, and the address of its status."""
+    (port,) = pick_ports(1)
+    return replicas.start("--health", f"127.0.0.1:{port}"), f"http://127.0.0.1:{port}"
+
+
+def create_pod_of(replica: Replica, cluster: TestCluster, url: str, node: str) -> None:
+    """A pod with the name and the arguments of a replica, as if it ran in there."""
+    body = pod(f"{NAMESPACE}/{replica.name}", on=node)
+    body["spec"]["containers"][0]["args"] = ["run", f"--health=:{url.rpartition(':')[2]}"]
+    apply(cluster, body)
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{replica.name}"
+    wait_until(lambda: cluster.client.get(path)["status"].get("podIP"), what="the pod runs")
+
+
+def test_a_cluster_without_a_controller_shows_its_nodes_and_what_is_missing(
+    command: Command, quiet_cluster: TestCluster
+) -> None:
+    asker = Asker(command, quiet_cluster.kubeconfig)
+    found = asker.json()
+    assert notes(found).keys() == {"NoLease", "CrdMissing"}
+    assert (found["lease"], found["replica"], found["migrations"]) == (None, None, None)
+    assert [node["name"] for node in found["nodes"]["fullest"]] == ["a", "b"]
+    assert found["nodes"]["fullest"][0]["cpu"] == 0.75
+    text = asker.text()
+    assert "rescheduler crds | kubectl apply -f -" in text
+    assert "no Lease rescheduler/rescheduler or kube-system/rescheduler" in text
+    # Nobody listens there, and that is what was asked for.
+    nobody = asker.json("--url", "http://127.0.0.1:1", code=1)
+    assert "Connection refused" in notes(nobody)["NotReached"]
+    assert "expected an address" in asker.text("--url", "127.0.0.1:1", code=2)
+    assert "expected NAMESPACE/NAME" in asker.text("--leader-election-lease", "x", code=2)
+
+
+def test_a_server_that_cannot_be_reached_is_an_error(tmp_path: Path, command: Command) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+        "users": [{"name": "c", "user": {"token": "t"}}],
+        "current-context": "c",
+    }
+    kubeconfig.write_text(json.dumps(config))
+    text = Asker(command, kubeconfig).text(code=1)
+    assert text.startswith("rescheduler: GET /apis/coordination.k8s.io/")
+    assert "could not connect to https://127.0.0.1:1" in text
+
+
+def test_status_follows_the_leader_and_says_why_nothing_moves(
+    sandbox: Sandbox, tmp_path: Path, command: Command
+) -> None:
+    with replicas_on(sandbox.cluster, tmp_path, sandbox.namespace) as replicas:
+        asker = Asker(command, sandbox.cluster.kubeconfig, replicas.lease)
+        check_status(asker, sandbox, replicas, tmp_path / "screen")
+
+
+def check_status(asker: Asker, sandbox: Sandbox, replicas: Replicas, screen: Path) -> None:
+    cluster = sandbox.cluster
+    (a, *_) = sandbox.add_nodes("a", labels=MAINTENANCE)
+    sandbox.add_nodes("b", "c")
+    (web,) = sandbox.deploy("web", 1)
+    bare = pod(f"{sandbox.namespace}/alone", on=a, cpu="100m")
+    apply(cluster, bare)
+    sandbox.migrate(web, other_node(sandbox, web), name="held", paused=True)
+    solo = pod(f"{sandbox.namespace}/solo", on=sandbox.nodes[1], cpu="100m")
+    apply(cluster, solo)
+    solo = sandbox.outside.get(sandbox.path("pods", "solo"))
+    sandbox.migrate(solo, sandbox.nodes[2], name="refused")
+
+    # One leads, another one waits.
+    first, first_url = started(replicas)
+    first.wait_for("Finished a round")
+    assert replicas.leader() is first
+    second, second_url = started(replicas)
+    second.wait_for("Waiting for the lease")
+
+    # Asked at its address, the leader tells about the round.
+    def with_blocked_pod() -> dict[str, Any]:
+        found = asker.json("--url", first_url)
+        return found if found["replica"]["round"]["blocked"] else {}
+
+    found = wait_until(with_blocked_pod, what="a round has found the blocked pod")
+    replica = found["replica"]
+    assert (replica["version"], replica["role"], found["notes"]) == (1, "Leader", [])
+    assert replica["leader"] == replica["replica"] == found["lease"]["holder"]
+    assert replica["sync"]["loaded"]
+    assert replica["round"]["reason"] == "AllBlocked"
+    (blocked,) = (each for each in replica["round"]["blockedBy"] if each["reason"] == "BarePod")
+    assert f"{sandbox.namespace}/alone" in [each["pod"] for each in blocked["examples"]]
+    assert replica["nodes"] == found["nodes"]
+    mine = {
+        each["name"].partition("/")[2]: each
+        for each in found["migrations"]["listed"]
+        if each["name"].startswith(f"{sandbox.namespace}/")
+    }
+    assert {name: each["reason"] for name, each in mine.items()} == {
+        "held": "Paused",
+        "refused": "Failed",
+    }
+    assert "Result" in asker.text("--url", first_url)
+
+    # Without an address, the leader's pod is asked, if it is one and the API server reaches it.
+    found = asker.json()
+    assert (found["lease"]["holder"].rpartition("_")[0], found["replica"]) == (first.name, None)
+    assert notes(found).keys() == {"LeaderIsNoPod"}
+    assert found["nodes"]["count"] >= 3
+    create_pod_of(first, cluster, first_url, sandbox.nodes[1])
+    forward = f"kubectl -n {NAMESPACE} port-forward pod/{first.name} 8080:"
+    assert forward in notes(asker.json())["NotReached"]
+    with pods_reached_by(cluster):
+        found = asker.json()
+    assert (found["notes"], found["replica"]["role"]) == ([], "Leader")
+    assert f"/pods/{first.name}:{first_url.rpartition(':')[2]}/proxy/status" in found["source"]
+
+    # The one that waits names the leader, and how to reach it.
+    found = asker.json("--url", second_url)
+    assert (found["replica"]["role"], found["replica"]["round"]) == ("Standby", None)
+    assert first.name in notes(found)["StandbyAnswered"]
+    assert forward in notes(found)["StandbyAnswered"]
+
+    # The leader is lost. A screen that follows it goes on, and shows who leads next.
+    with screen.open("wb") as output:
+        watching = subprocess.Popen(
+            interruptible(PROGRAM, *asker.options, "--watch", "--url", first_url),
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        wait_until(lambda: "Last round" in screen.read_text(), what="the leader is shown")
+        first.signal(signal.SIGKILL)
+        replicas.wait_for_end(first)
+        wait_until(
+            lambda: f"Leader  {second.name}" in screen.read_text(), what="the other one leads"
+        )
+        assert "NotReached: " in screen.read_text()
+        assert watching.poll() is None
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(60) == 130
+        assert "Traceback" not in screen.read_text()
+    finally:
+        watching.kill()
+        watching.wait()
+
+    def is_leader() -> bool:
+        found = asker.json("--url", second_url)["replica"]
+        return found["role"] == "Leader" and found["round"] is not None
+
+    wait_until(is_leader, what="the other one has planned")
+    assert asker.json("--url", first_url, code=1)["replica"] is None
+    cluster.client.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{first.name}")
