@@ -20,14 +20,15 @@ COMMON = {"errors", "labels"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "labels": set(),
+    "log_context": set(),
     "model": set(),
     "settings": {"model"},
     "files": {"settings", "model"},
     "planning": {"settings", "model"},
     "kube": {"files", "model"},
-    "migration": {"kube", "planning", "settings", "model"},
-    "controller": {"migration", "kube", "planning", "settings", "model"},
-    "extender": {"migration", "kube", "planning", "settings", "model"},
+    "migration": {"log_context", "kube", "planning", "settings", "model"},
+    "controller": {"log_context", "migration", "kube", "planning", "settings", "model"},
+    "extender": {"log_context", "migration", "kube", "planning", "settings", "model"},
     "install": {"extender", "migration", "kube", "planning", "settings", "model"},
     "doctor": {"install", "controller", "extender", "migration", "kube", "model"},
     "simulation": {"controller", "migration", "kube", "planning", "files", "settings", "model"},
@@ -45,6 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "files",
         "settings",
         "model",
+        "log_context",
     },
 }
 """By package or module: which others of ours it may import."""
@@ -140,8 +142,8 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"commands"},
         {"election", "migration_follower", "signals", "stopping_pods"},
         {"views", "inputs", "connection", "policy_reload", "local_controller"},
-        {"election_options", "options", "serve_options", "strategy_plugins", "log_format"},
-        {"completion", "control_characters"},
+        {"election_options", "options", "serve_options", "strategy_plugins", "logs"},
+        {"completion", "control_characters", "log_options"},
     ],
 }
 """Inside a package, from the top down: nothing imports what is in a higher layer."""

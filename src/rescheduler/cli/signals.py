@@ -6,6 +6,7 @@ import signal
 from typing import Protocol
 
 from rescheduler.cli.inputs import LoadedPolicy
+from rescheduler.cli.logs.log_output import LogOutput
 from rescheduler.cli.policy_reload import PolicyReloader
 from rescheduler.settings import Policy
 
@@ -24,11 +25,14 @@ class LongRunningProgram(Protocol):
         """Make `run` return soon."""
 
 
-async def run_until_signalled(program: LongRunningProgram, loaded: LoadedPolicy) -> None:
+async def run_until_signalled(
+    program: LongRunningProgram, loaded: LoadedPolicy, log: LogOutput
+) -> None:
     """Run until SIGTERM or Ctrl-C. SIGHUP reloads the policy file."""
 
     def apply(policy: Policy) -> None:
         program.policy = policy
+        log.follow(policy)
 
     reloader = PolicyReloader(loaded, apply)
     loop = asyncio.get_running_loop()

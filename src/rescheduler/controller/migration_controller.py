@@ -8,7 +8,7 @@ rejected unless it was decided for the newest version of its object.
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from random import Random
 
@@ -34,8 +34,9 @@ from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.clock import WALL_CLOCK, Clock
 from rescheduler.kube.live_store import cancel
 from rescheduler.kube.server_features import ServerFeatures, read_server_features
+from rescheduler.log_context import about_migration
 from rescheduler.migration.executor import Executor
-from rescheduler.migration.leftover_cleanup import LeftoverCleanup
+from rescheduler.migration.leftover_cleanup import LeftoverCleanup, about_migration_of
 from rescheduler.migration.migration_object import Migration, Phase, Step
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.migration.observer import Observer
@@ -189,6 +190,18 @@ class MigrationController:
 
     async def _process(self, item: WorkItem) -> None:
         """Reconcile one object, and queue it again if that fails."""
+        with self._logging_about(item):
+            await self._reconcile_or_retry(item)
+
+    def _logging_about(self, item: WorkItem) -> AbstractContextManager[None]:
+        """What is logged in the block is about the Migration that an item belongs to."""
+        if item.kind == "Migration":
+            migration = self._watches.migrations.get(item.key)
+            return about_migration(item.key, migration.metadata.uid if migration else "")
+        pod = self._watches.pods.get(item.key) if item.kind == "Pod" else None
+        return about_migration_of(pod.metadata) if pod is not None else nullcontext()
+
+    async def _reconcile_or_retry(self, item: WorkItem) -> None:
         extra: dict[str, object] = {"kind": item.kind, "key": item.key}
         try:
             await self._reconcile_item(item)
@@ -345,7 +358,7 @@ class MigrationController:
         key, committed = o.migration.key, is_committed(o)
         if o.migration.status.step == Step.UNDOING and not committed:
             self._refusals[key].append(refusal)
-            extra = {"migration": key, "error": refusal.text}
+            extra = {"error": refusal.text}
             logger.warning("Skipped a refused write of a rollback", extra=extra)
         else:
             await self._write(write_refused(o, refusal, is_committed=committed), o)
@@ -358,7 +371,6 @@ class MigrationController:
         """Log an action that was carried out, and record its Event."""
         migration = o.migration
         extra = {
-            "migration": migration.key,
             "action": action.name,
             "pod": migration.pod_key,
             "target": migration.spec.target_node,

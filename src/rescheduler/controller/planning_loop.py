@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from rescheduler.controller.cordons import cordon_patch
-from rescheduler.controller.move_requests import MoveRequester, later_moves, select_moves
+from rescheduler.controller.move_requests import MoveRequester, fields_of, later_moves, select_moves
 from rescheduler.controller.overload_trigger import OverloadTrigger
 from rescheduler.controller.past_moves import (
     moves_in_flight,
@@ -207,10 +207,8 @@ class PlanningLoop:
             "dry_run": self._dry_run,
         }
         logger.info("Finished a round", extra=extra)
-        for move in finished.requested:
-            message = "Would have requested a move" if self._dry_run else "Requested a move"
-            extra = {"pod": move.pod, "source": move.source, "target": move.target}
-            logger.info(message, extra={**extra, "mode": str(move.mode), "why": move.reason})
+        for move in finished.requested if self._dry_run else ():
+            logger.info("Would have requested a move", extra=fields_of(move))
         for pod, reason in finished.skipped.items():
             logger.info("Skipped a planned move", extra={"pod": pod, "why": reason})
 

@@ -15,6 +15,7 @@ from rescheduler.cli.election_options import (
     NoLeaderElection,
 )
 from rescheduler.cli.inputs import LoadedPolicy, load_policy
+from rescheduler.cli.log_options import Level, LogFormatOption, LogLevelOption, LogOptions
 from rescheduler.cli.options import ClusterAccess, Context, Kubeconfig, PolicyFile
 from rescheduler.cli.serve_options import (
     BindClients,
@@ -30,6 +31,7 @@ from rescheduler.cli.serve_options import (
 from rescheduler.errors import SettingsError
 
 if TYPE_CHECKING:
+    from rescheduler.cli.logs.log_output import LogOutput
     from rescheduler.controller.leader_election.elector import LeaseOptions
     from rescheduler.extender.extender_server import ServeOptions
 
@@ -63,6 +65,8 @@ def run(
             help="Answer probes (/healthz and /readyz) over plain HTTP on this address.",
         ),
     ] = None,
+    log_level: LogLevelOption = Level.INFO,
+    log_format: LogFormatOption = None,
     no_leader_election: NoLeaderElection = False,
     leader_election_lease: LeaderElectionLease = None,
     leader_election_identity: LeaderElectionIdentity = None,
@@ -80,7 +84,7 @@ def run(
     """
     import asyncio
 
-    from rescheduler.cli.log_format import log_to_stderr
+    from rescheduler.cli.logs.log_output import LogOutput
 
     arguments = ServeArguments(
         listen=serve or "",
@@ -109,10 +113,12 @@ def run(
     health_address = host_and_port("--health", health) if health is not None else None
     lease_options = election.options(dry_run=dry_run)
     loaded = load_policy(policy)
-    log_to_stderr()
+    log = LogOutput(LogOptions(log_level, log_format))
+    log.start(loaded.policy)
     access = ClusterAccess(kubeconfig, context)
     running = run_controller(
         loaded,
+        log=log,
         dry_run=dry_run,
         serve_options=options,
         lease_options=lease_options,
@@ -125,6 +131,7 @@ def run(
 async def run_controller(
     loaded: LoadedPolicy,
     *,
+    log: "LogOutput",
     dry_run: bool,
     serve_options: "ServeOptions | None",
     lease_options: "LeaseOptions | None",
@@ -175,4 +182,4 @@ async def run_controller(
 
             why_not_ready = program.store.why_not_current
             program.add(HealthServer(*health_address, loaded.policy, why_not_ready))
-        await run_until_signalled(program, loaded)
+        await run_until_signalled(program, loaded, log)

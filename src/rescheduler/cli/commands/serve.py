@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rescheduler.cli.inputs import LoadedPolicy, load_policy
+from rescheduler.cli.log_options import Level, LogFormatOption, LogLevelOption, LogOptions
 from rescheduler.cli.options import ClusterAccess, Context, Kubeconfig, PolicyFile
 from rescheduler.cli.serve_options import (
     BindClients,
@@ -18,6 +19,7 @@ from rescheduler.cli.serve_options import (
 )
 
 if TYPE_CHECKING:
+    from rescheduler.cli.logs.log_output import LogOutput
     from rescheduler.extender.extender_server import ServeOptions
 
 
@@ -33,6 +35,8 @@ def serve(
     bind_client: BindClients = None,
     webhook_service: WebhookService = None,
     webhook_url: WebhookUrl = None,
+    log_level: LogLevelOption = Level.INFO,
+    log_format: LogFormatOption = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -44,7 +48,7 @@ def serve(
     """
     import asyncio
 
-    from rescheduler.cli.log_format import log_to_stderr
+    from rescheduler.cli.logs.log_output import LogOutput
 
     arguments = ServeArguments(
         listen=listen,
@@ -58,12 +62,13 @@ def serve(
     )
     options = arguments.options()
     loaded = load_policy(policy)
-    log_to_stderr()
-    asyncio.run(serve_until_stopped(loaded, options, ClusterAccess(kubeconfig, context)))
+    log = LogOutput(LogOptions(log_level, log_format))
+    log.start(loaded.policy)
+    asyncio.run(serve_until_stopped(loaded, options, ClusterAccess(kubeconfig, context), log))
 
 
 async def serve_until_stopped(
-    loaded: LoadedPolicy, options: "ServeOptions", access: ClusterAccess
+    loaded: LoadedPolicy, options: "ServeOptions", access: ClusterAccess, log: "LogOutput"
 ) -> None:
     """Serve until a signal stops it."""
     from rescheduler.cli.connection import connect
@@ -71,4 +76,4 @@ async def serve_until_stopped(
     from rescheduler.extender.serve_program import ServeProgram
 
     async with connect(access) as server:
-        await run_until_signalled(ServeProgram(server, loaded.policy, options), loaded)
+        await run_until_signalled(ServeProgram(server, loaded.policy, options), loaded, log)
