@@ -84,7 +84,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"live_store"},
         {"listwatch", "client", "event_recorder", "server_features"},
         {"api_server", "api_errors", "object_decoding", "transport"},
-        {"auth", "backoff", "clock", "request", "watch_events", "write_fence"},
+        {"auth", "backoff", "clock", "event_correlator", "request", "watch_events", "write_fence"},
     ],
     "migration": [
         {"leftover_cleanup"},
@@ -106,6 +106,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
             "in_flight_limiter",
             "leader_election",
             "migration_events",
+            "node_events",
             "past_moves",
             "watch_index",
             "work_queue",

@@ -46,6 +46,7 @@ from rescheduler.migration.state_machine.actions import (
     Ask,
     CreatePod,
     DeleteMigration,
+    MigrationEvent,
     UpdateStatus,
     Wait,
     Write,
@@ -375,15 +376,15 @@ class MigrationController:
             "pod": migration.pod_key,
             "target": migration.spec.target_node,
         }
-        if isinstance(action, CreatePod) and action.message:
-            self._events.record_for(migration, "NewPodCreated", action.message)
+        if isinstance(action, CreatePod):
+            self._events.record_for(migration, MigrationEvent.NEW_POD_CREATED, migration.status)
         if not isinstance(action, UpdateStatus):
             logger.debug("Carried out an action of a migration", extra=extra)
             return
         extra |= {"phase": str(action.status.phase), "step": str(action.status.step)}
         logger.info("Updated a migration", extra={**extra, "why": action.status.message})
-        if action.event:
-            self._events.record_for(migration, action.event, action.status.message)
+        if action.event is not None:
+            self._events.record_for(migration, action.event, action.status)
 
     async def _wait(self, action: Wait, o: Observation) -> None:
         """Write the message of a wait into the status, and schedule the next look."""

@@ -9,9 +9,11 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from random import Random
 
 from rescheduler.controller.cordons import cordon_patch
 from rescheduler.controller.move_requests import MoveRequester, fields_of, later_moves, select_moves
+from rescheduler.controller.node_events import MaintenanceReporter
 from rescheduler.controller.overload_trigger import OverloadTrigger
 from rescheduler.controller.past_moves import (
     moves_in_flight,
@@ -31,7 +33,8 @@ from rescheduler.errors import (
 )
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.clock import WALL_CLOCK, Clock
-from rescheduler.kube.live_store import MAX_STORE_AGE_SECONDS, LiveStore
+from rescheduler.kube.event_recorder import EventRecorder
+from rescheduler.kube.live_store import MAX_STORE_AGE_SECONDS, LiveStore, cancel
 from rescheduler.migration.executor import Executor
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.migration_watches import MigrationWatches
@@ -51,6 +54,8 @@ logger = logging.getLogger(__name__)
 
 # Changes that come together are planned for together.
 TRIGGER_DELAY_SECONDS = 1.0
+# When stopped, the next leader waits no longer than this for Events that are not sent yet.
+EVENT_SECONDS = 1.0
 
 
 class PlanningLoop:
@@ -66,6 +71,7 @@ class PlanningLoop:
         strategies: Mapping[str, type[Strategy]] = {},
         dry_run: bool = False,
         clock: Clock = WALL_CLOCK,
+        chance: Random | None = None,
     ) -> None:
         self.policy = policy
         self.placing_blocker = ""
@@ -76,6 +82,8 @@ class PlanningLoop:
         self._strategies = strategies
         self._dry_run = dry_run
         self._clock = clock
+        self._events = EventRecorder(server, clock.now, chance)
+        self._maintenance = MaintenanceReporter(self._events)
         self._requester = MoveRequester(server)
         self._stale_migrations = StaleMigrations(server, Executor(server, watches), clock)
         self._overloaded_rounds: dict[str, int] = {}
@@ -93,6 +101,14 @@ class PlanningLoop:
 
     async def run(self) -> None:
         """Run round after round, until stopped."""
+        sending = asyncio.create_task(self._events.run())
+        try:
+            await self._run_rounds()
+            await self._events.flush(EVENT_SECONDS)
+        finally:
+            await cancel([sending])
+
+    async def _run_rounds(self) -> None:
         with ExitStack() as stack:
             stack.callback(self._store.subscribe(NODE, self._node_changed))
             stack.enter_context(self._overload_trigger.watching(self._store))
@@ -140,6 +156,7 @@ class PlanningLoop:
         }
         moves, skipped = select_moves(plan, context.in_flight, policy, self._strategies)
         if not self._dry_run:
+            self._maintenance.report(snapshot, plan, policy.maintenance_label)
             may_evict = policy.migration.deployment_coordination
             moves = [
                 move

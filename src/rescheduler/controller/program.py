@@ -245,6 +245,7 @@ class Program:
             strategies=self._strategies,
             dry_run=self._dry_run,
             clock=self._clock,
+            chance=self._chance,
         )
         self._planning_loop.placing_blocker = self._features.placing_blocker or ""
         for subscriber in self._subscribers:
