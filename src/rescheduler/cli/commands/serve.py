@@ -12,10 +12,12 @@ from rescheduler.cli.serve_options import (
     Certificates,
     CertificatesSecret,
     ClientCa,
+    HealthAddress,
     Names,
     ServeArguments,
     WebhookService,
     WebhookUrl,
+    host_and_port,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ def serve(
     bind_client: BindClients = None,
     webhook_service: WebhookService = None,
     webhook_url: WebhookUrl = None,
+    health: HealthAddress = None,
     log_level: LogLevelOption = Level.INFO,
     log_format: LogFormatOption = None,
     kubeconfig: Kubeconfig = None,
@@ -61,19 +64,37 @@ def serve(
         webhook_url=webhook_url,
     )
     options = arguments.options()
+    health_address = host_and_port("--health", health) if health is not None else None
     loaded = load_policy(policy)
     log = LogOutput(LogOptions(log_level, log_format))
     log.start(loaded.policy)
-    asyncio.run(serve_until_stopped(loaded, options, ClusterAccess(kubeconfig, context), log))
+    access = ClusterAccess(kubeconfig, context)
+    asyncio.run(serve_until_stopped(loaded, options, health_address, access, log))
 
 
 async def serve_until_stopped(
-    loaded: LoadedPolicy, options: "ServeOptions", access: ClusterAccess, log: "LogOutput"
+    loaded: LoadedPolicy,
+    options: "ServeOptions",
+    health_address: tuple[str, int] | None,
+    access: ClusterAccess,
+    log: "LogOutput",
 ) -> None:
     """Serve until a signal stops it."""
     from rescheduler.cli.connection import connect
     from rescheduler.cli.signals import run_until_signalled
+    from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER
     from rescheduler.extender.serve_program import ServeProgram
 
-    async with connect(access) as server:
-        await run_until_signalled(ServeProgram(server, loaded.policy, options), loaded, log)
+    monitoring = None
+    if health_address is not None:
+        from rescheduler.monitoring.monitoring import Monitoring
+
+        monitoring = Monitoring(loaded.policy, serves=True)
+    on_request = monitoring.requests if monitoring is not None else None
+    async with connect(access, on_request) as server:
+        observer = (monitoring and monitoring.serving) or NO_SERVING_OBSERVER
+        program = ServeProgram(server, loaded.policy, options, observer)
+        if monitoring is not None and health_address is not None:
+            monitoring.watch_extender(program, health_address)
+        on_rejected = monitoring.policy_rejected if monitoring is not None else None
+        await run_until_signalled(program, loaded, log, on_rejected)
