@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rescheduler.controller.migration_events import WARNINGS, sentence
-from rescheduler.controller.node_events import MaintenanceReporter, pods_stay
+from rescheduler.controller.events.migration_events import WARNINGS, sentence
+from rescheduler.controller.events.node_events import MaintenanceReporter, pods_stay
 from rescheduler.kube.event_recorder import EventRecorder, about_pod
 from rescheduler.migration.migration_object import (
     Migration,

@@ -16,8 +16,8 @@ from msgspec.structs import replace as replaced
 
 from rescheduler.controller.change_handlers import ChangeHandlers, WorkItem
 from rescheduler.controller.controller_observer import NO_OBSERVER, ControllerObserver
+from rescheduler.controller.events.migration_events import MigrationEventRecorder
 from rescheduler.controller.in_flight_limiter import InFlightLimiter
-from rescheduler.controller.migration_events import MigrationEventRecorder
 from rescheduler.controller.watch_index import WatchIndex, watch_keys_of
 from rescheduler.controller.work_queue import QueueCounts, WorkQueue
 from rescheduler.errors import (

@@ -14,8 +14,8 @@ from random import Random
 
 from rescheduler.controller.controller_observer import NO_OBSERVER, ControllerObserver
 from rescheduler.controller.cordons import cordon_patch
+from rescheduler.controller.events.node_events import MaintenanceReporter
 from rescheduler.controller.move_requests import MoveRequester, fields_of, later_moves, select_moves
-from rescheduler.controller.node_events import MaintenanceReporter
 from rescheduler.controller.overload_trigger import OverloadTrigger
 from rescheduler.controller.past_moves import (
     moves_in_flight,

@@ -1,6 +1,7 @@
 """`rescheduler run`: the controller, until it is stopped."""
 
 import logging
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from rescheduler.cli.logs.log_output import LogOutput
     from rescheduler.controller.leader_election.elector import LeaseOptions
     from rescheduler.extender.extender_server import ServeOptions
+    from rescheduler.tracing.span_exporter import SpanExporter
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +64,14 @@ def run(
     health: HealthAddress = None,
     log_level: LogLevelOption = Level.INFO,
     log_format: LogFormatOption = None,
+    trace_endpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Send traces of migrations to this OTLP/HTTP collector. "
+            "Default: $OTEL_EXPORTER_OTLP_ENDPOINT, if it is set. Needs the extra `tracing`.",
+        ),
+    ] = None,
     no_leader_election: NoLeaderElection = False,
     leader_election_lease: LeaderElectionLease = None,
     leader_election_identity: LeaderElectionIdentity = None,
@@ -80,6 +90,7 @@ def run(
     import asyncio
 
     from rescheduler.cli.logs.log_output import LogOutput
+    from rescheduler.tracing.switch import span_exporter
 
     arguments = ServeArguments(
         listen=serve or "",
@@ -110,10 +121,12 @@ def run(
     loaded = load_policy(policy)
     log = LogOutput(LogOptions(log_level, log_format))
     log.start(loaded.policy)
+    exporter = span_exporter(trace_endpoint, os.environ)
     access = ClusterAccess(kubeconfig, context)
     running = run_controller(
         loaded,
         log=log,
+        exporter=exporter,
         dry_run=dry_run,
         serve_options=options,
         lease_options=lease_options,
@@ -127,6 +140,7 @@ async def run_controller(
     loaded: LoadedPolicy,
     *,
     log: "LogOutput",
+    exporter: "SpanExporter | None",
     dry_run: bool,
     serve_options: "ServeOptions | None",
     lease_options: "LeaseOptions | None",
@@ -139,7 +153,7 @@ async def run_controller(
     from rescheduler.cli.connection import connect
     from rescheduler.cli.election import connect_with_election
     from rescheduler.cli.signals import run_until_signalled
-    from rescheduler.controller.controller_observer import NO_OBSERVER
+    from rescheduler.controller.controller_observer import ControllerObserver, Observers
     from rescheduler.controller.program import Program
     from rescheduler.controller.round_cache import RoundTrigger
 
@@ -154,7 +168,11 @@ async def run_controller(
             serves=serve_options is not None,
         )
     on_request = monitoring.requests if monitoring is not None else None
+    observers: list[ControllerObserver] = [] if monitoring is None else [monitoring.controller]
     async with AsyncExitStack() as stack:
+        if exporter is not None:
+            observers.append(exporter)
+            stack.callback(exporter.close)
         elector = None
         if lease_options is not None:
             connecting = connect_with_election(access, lease_options, on_request)
@@ -172,7 +190,7 @@ async def run_controller(
             dry_run=dry_run,
             leadership=elector,
             clock=server.server_clock,
-            observer=monitoring.controller if monitoring is not None else NO_OBSERVER,
+            observer=Observers(*observers),
         )
         extender = None
         if serve_options is not None:

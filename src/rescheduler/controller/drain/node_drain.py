@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 
 from rescheduler.controller.drain.drain_outcomes import DrainOutcomes, Ending
+from rescheduler.controller.events.node_events import NodeEvent, emptied, pods_stay, stays_with_node
 from rescheduler.controller.move_requests import first_moves, migration_for_move
-from rescheduler.controller.node_events import NodeEvent, emptied, pods_stay, stays_with_node
 from rescheduler.controller.past_moves import (
     unreplaced_pods,
     workloads_ignoring_nominations,
