@@ -18,6 +18,7 @@ from rescheduler.cli.commands.run import run
 from rescheduler.cli.commands.serve import serve
 from rescheduler.cli.commands.simulate import simulate
 from rescheduler.cli.commands.snapshot import snapshot
+from rescheduler.cli.commands.status import status
 from rescheduler.cli.completion import COMPLETION_VARIABLE
 
 application = typer.Typer(
@@ -37,6 +38,7 @@ application.command()(run)
 application.command()(serve)
 application.command()(move)
 application.command()(drain)
+application.command()(status)
 application.command()(history)
 application.command()(manifests)
 application.command()(doctor)

@@ -60,6 +60,11 @@ class ServeProgram:
         dead = [task.get_name() for task in self._watching if task.done()]
         return [*self.store.dead_watches(), *dead]
 
+    @property
+    def tables(self) -> ClusterTables:
+        """What the store fills."""
+        return self.watches.tables
+
     def add(self, part: ServePart) -> None:
         """Run something else with the extender; if it fails, all ends."""
         self._parts.append(part)

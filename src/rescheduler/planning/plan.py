@@ -8,7 +8,7 @@ from rescheduler.model.moves import Mode
 from rescheduler.model.objects import Part
 
 
-class IdleReason(StrEnum):
+class NoMovesReason(StrEnum):
     """Why a plan has no moves, in a word to count and look up. `Plan.summary` is the sentence."""
 
     NONE = ""
@@ -82,6 +82,6 @@ class Plan(Part, frozen=True, omit_defaults=False):
     """One sentence: what the plan does or, if it does nothing, why."""
     search_complete: bool = True
     """Whether the search ended by itself. If the time was up, a longer one may find more moves."""
-    idle_reason: IdleReason = IdleReason.NONE
+    idle_reason: NoMovesReason = NoMovesReason.NONE
     unreadable: tuple[str, ...] = ()
     """The objects that cannot be decoded: the field, what was expected, and what follows."""

@@ -19,7 +19,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.assessment import assess, pods_in_use
 from rescheduler.planning.context import DEFAULT_CONTEXT, PlanningContext
 from rescheduler.planning.movability.group_parts import GroupPart
-from rescheduler.planning.plan import Assessment, BlockedPod, IdleReason, Plan
+from rescheduler.planning.plan import Assessment, BlockedPod, NoMovesReason, Plan
 from rescheduler.planning.plan_report import PlanReport
 from rescheduler.planning.planning_time import PlanningTime
 from rescheduler.planning.problem.problem import Problem
@@ -84,7 +84,9 @@ class _Planner:
             return msgspec.structs.replace(
                 plan,
                 summary=f"Nothing to move: {_idle_reason(problem)}.",
-                idle_reason=IdleReason.NOTHING_TO_IMPROVE if has_nodes else IdleReason.NO_NODES,
+                idle_reason=NoMovesReason.NOTHING_TO_IMPROVE
+                if has_nodes
+                else NoMovesReason.NO_NODES,
             )
         demanding = problem.objective.demanding(problem.movable_on)
         # First, because the search for what is worth it may use up the time.
@@ -99,7 +101,7 @@ class _Planner:
         if plan.moves or plan.blocked:
             return plan
         reason = f"Nothing to move: {dropped.name} found nothing that is worth its moves."
-        return msgspec.structs.replace(plan, summary=reason, idle_reason=IdleReason.NOT_WORTH_IT)
+        return msgspec.structs.replace(plan, summary=reason, idle_reason=NoMovesReason.NOT_WORTH_IT)
 
     def _problem(self, at_rest: frozenset[str]) -> Problem:
         """What is to be planned. Pods of a group that cannot leave together stay from the start:
@@ -148,7 +150,7 @@ class _Planner:
         if found.was_cut_short and not found.steps:
             seconds = problem.policy.planning_timeout_seconds
             reason = f"Nothing found within planningTimeout ({seconds:g} s)."
-            return _nothing(problem, reason, IdleReason.OUT_OF_TIME, is_complete)
+            return _nothing(problem, reason, NoMovesReason.OUT_OF_TIME, is_complete)
         return _plan(problem, found.steps, is_complete)
 
 
@@ -189,7 +191,9 @@ def _plan(problem: Problem, steps: Sequence[SearchStep], is_complete: bool) -> P
     )
 
 
-def _nothing(problem: Problem, sentence: str, reason: IdleReason, is_complete: bool = True) -> Plan:
+def _nothing(
+    problem: Problem, sentence: str, reason: NoMovesReason, is_complete: bool = True
+) -> Plan:
     now = _assessment_of_start(problem)
     return Plan(
         moves=(),
@@ -247,13 +251,13 @@ def _idle_reason(problem: Problem) -> str:
 
 def _why_idle(
     problem: Problem, steps: Sequence[SearchStep], blocked: tuple[BlockedPod, ...]
-) -> IdleReason:
+) -> NoMovesReason:
     if steps:
-        return IdleReason.NONE
+        return NoMovesReason.NONE
     if problem.max_moves == 0:
         is_on = problem.policy.max_reschedule_pods > 0
-        return IdleReason.UNFINISHED_MOVES if is_on else IdleReason.MOVES_TURNED_OFF
-    return IdleReason.ALL_BLOCKED if blocked else IdleReason.ONLY_PODS_OF_NODES
+        return NoMovesReason.UNFINISHED_MOVES if is_on else NoMovesReason.MOVES_TURNED_OFF
+    return NoMovesReason.ALL_BLOCKED if blocked else NoMovesReason.ONLY_PODS_OF_NODES
 
 
 def _summary(

@@ -7,7 +7,7 @@ often a sign that we, or the control plane, do not see the cluster as it is.
 from typing import NamedTuple
 
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.plan import IdleReason
+from rescheduler.planning.plan import NoMovesReason
 from rescheduler.settings import Policy
 
 _UNTIL_CALM = "nothing is moved until the cluster has calmed down"
@@ -16,7 +16,7 @@ _UNTIL_CALM = "nothing is moved until the cluster has calmed down"
 class FailedCheck(NamedTuple):
     """Why nothing is moved: a word, and a sentence for people."""
 
-    reason: IdleReason
+    reason: NoMovesReason
     sentence: str
 
 
@@ -34,7 +34,7 @@ def _too_many_pending(snapshot: Snapshot, policy: Policy) -> FailedCheck | None:
         return None
     are = "pod is" if pending == 1 else "pods are"
     sentence = f"{pending} {are} pending, more than maxPendingPods ({most}): {_UNTIL_CALM}"
-    return FailedCheck(IdleReason.TOO_MANY_PENDING_PODS, sentence)
+    return FailedCheck(NoMovesReason.TOO_MANY_PENDING_PODS, sentence)
 
 
 def _too_many_unready(snapshot: Snapshot, policy: Policy) -> FailedCheck | None:
@@ -46,4 +46,4 @@ def _too_many_unready(snapshot: Snapshot, policy: Policy) -> FailedCheck | None:
         f"{unready} of {total} nodes are not ready, "
         f"more than maxUnreadyNodesPercent ({most:g}%): {_UNTIL_CALM}"
     )
-    return FailedCheck(IdleReason.TOO_MANY_UNREADY_NODES, sentence)
+    return FailedCheck(NoMovesReason.TOO_MANY_UNREADY_NODES, sentence)

@@ -208,6 +208,9 @@ async def run_controller(
             )
             program.add(extender)
         if monitoring is not None and health_address is not None:
-            monitoring.watch_controller(program, extender, health_address)
+            from rescheduler.status.replica_report import ReplicaReporter
+
+            reporter = ReplicaReporter(program, elector, server.server_clock, dry_run=dry_run)
+            monitoring.watch_controller(program, extender, health_address, reporter.encoded)
         on_rejected = monitoring.policy_rejected if monitoring is not None else None
         await run_until_signalled(program, loaded, log, on_rejected)

@@ -95,6 +95,9 @@ async def serve_until_stopped(
         observer = (monitoring and monitoring.serving) or NO_SERVING_OBSERVER
         program = ServeProgram(server, loaded.policy, options, observer)
         if monitoring is not None and health_address is not None:
-            monitoring.watch_extender(program, health_address)
+            from rescheduler.status.replica_report import ExtenderReporter
+
+            reporter = ExtenderReporter(program.store, program.tables, server.server_clock)
+            monitoring.watch_extender(program, health_address, reporter.encoded)
         on_rejected = monitoring.policy_rejected if monitoring is not None else None
         await run_until_signalled(program, loaded, log, on_rejected)

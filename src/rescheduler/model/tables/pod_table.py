@@ -120,6 +120,18 @@ class PodTable(TableBase[Pod]):
         row = self._identity.row_of.get(key)
         return "" if row is None else self._nodes[self._nominated[row]]
 
+    def nominations(self) -> dict[str, str]:
+        """By key: pods without a node for which room is kept on one, and that node."""
+        nominated = np.array(self._nominated, np.int32)
+        is_finished = np.isin(np.array(self._phase, np.int8), FINISHED)
+        rows = set(np.flatnonzero((nominated != self._no_node) & ~is_finished).tolist())
+        if not rows:
+            return {}
+        row_of = self._identity.row_of
+        return {
+            key: self._nodes[self._nominated[row]] for key, row in row_of.items() if row in rows
+        }
+
     def is_on(self, key: str, node: str) -> bool:
         """Whether a pod is known to be bound to a node."""
         row = self._identity.row_of.get(key)

@@ -1,0 +1,247 @@
+"""Asks a replica for its status: at an address, or at its pod through the API server.
+
+Whatever answers is not trusted: an answer is only read up to a limit, decoded strictly, and never
+followed to another address.
+"""
+
+import asyncio
+import os
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from rescheduler.errors import ApiError, Forbidden, NotFound
+from rescheduler.kube.api_server import ApiServer, object_path
+from rescheduler.model.kinds import Kind
+from rescheduler.model.names import is_object_name
+from rescheduler.model.objects import Identity, Part
+from rescheduler.status.reasons import ViewReason
+from rescheduler.status.status_document import VERSION, Note, ReplicaStatus, cut
+
+SECONDS = 5.0
+# Far more than the largest status.
+MOST_BYTES = 4 * 1024 * 1024
+HEALTH_OPTION = "--health"
+LOCAL_HOSTS = ("127.0.0.1", "::1", "[::1]", "localhost")
+DEFAULT_PORT = 8080
+
+
+class StartedContainer(Part, frozen=True):
+    """How a container was started."""
+
+    args: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+
+
+class StartedPodSpec(Part, frozen=True):
+    """The containers of a pod."""
+
+    containers: tuple[StartedContainer, ...] = ()
+
+
+class StartedPod(Part, frozen=True):
+    """A pod of ours, as far as it says how to reach it."""
+
+    metadata: Identity
+    spec: StartedPodSpec = StartedPodSpec()
+
+
+STARTED_POD = Kind("Pod", "v1", "pods", True, StartedPod)
+
+
+class _Version(msgspec.Struct, frozen=True):
+    version: int = 0
+
+
+class PodOfReplica(NamedTuple):
+    """The pod that a replica is in, by its name in the Lease: the pod's, and random letters."""
+
+    namespace: str
+    name: str
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    def port_forward(self, port: int) -> str:
+        """The command that makes its status available on this machine."""
+        return f"kubectl -n {self.namespace} port-forward pod/{self.name} {DEFAULT_PORT}:{port}"
+
+
+def pod_of(holder: str, lease: str) -> PodOfReplica | None:
+    """Where the holder of a Lease runs, if it runs in the namespace of the Lease."""
+    name = holder.rpartition("_")[0]
+    return PodOfReplica(lease.partition("/")[0], name) if is_object_name(name) else None
+
+
+class StatusAddress(NamedTuple):
+    """What a replica listens on for probes, metrics and status."""
+
+    host: str
+    port: int
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only processes of its pod reach it: `kubectl port-forward` does."""
+        return self.host in LOCAL_HOSTS
+
+
+def health_address(pod: StartedPod) -> StatusAddress | None:
+    """The address after `--health`, if the pod was started with one."""
+    for container in pod.spec.containers:
+        words = [*container.command, *container.args]
+        for number, word in enumerate(words):
+            option, is_joined, value = word.partition("=")
+            if option != HEALTH_OPTION:
+                continue
+            if not is_joined:
+                value = words[number + 1] if number + 1 < len(words) else ""
+            host, _, port = value.rpartition(":")
+            if port.isdecimal():
+                return StatusAddress(host, int(port))
+    return None
+
+
+def decoded_status(body: bytes, source: str) -> ReplicaStatus | Note:
+    """The status in an answer, or why there is none."""
+    try:
+        found = msgspec.json.decode(body, type=_Version).version
+        if found > VERSION:
+            return Note(
+                ViewReason.OTHER_VERSION,
+                f"{source} answers with version {found} of the status, and this command knows "
+                f"{VERSION}. Upgrade this command.",
+            )
+        return msgspec.json.decode(body, type=ReplicaStatus)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return Note(ViewReason.NOT_A_STATUS, f"{source} answers, but with no status: {error}")
+
+
+# ---------------------------------------------------------------- at an address
+
+
+def is_url(text: str) -> bool:
+    """Whether this is an address that can be asked."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query
+
+
+async def ask_address(url: str) -> ReplicaStatus | Note:
+    """Ask whoever listens at an address, such as the end of a `kubectl port-forward`."""
+    address = f"{url.rstrip('/').removesuffix('/status')}/status"
+    timeout = aiohttp.ClientTimeout(total=SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session,
+            session.get(address, allow_redirects=False) as answer,
+        ):
+            body = await answer.content.read(1)
+            while len(body) <= MOST_BYTES and (more := await answer.content.read(65536)):
+                body += more
+            status = answer.status
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        return Note(ViewReason.NOT_REACHED, cut(f"{address} is not reached: {in_words(error)}."))
+    if status == 404:
+        return Note(
+            ViewReason.NO_STATUS_PAGE, f"{address} is not there: it may be an older version."
+        )
+    if status != 200 or len(body) > MOST_BYTES:
+        return Note(ViewReason.NOT_A_STATUS, f"{address} answers with code {status}, and no status")
+    return decoded_status(body, address)
+
+
+def in_words(error: Exception) -> str:
+    """Why nobody answered."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        # A list of what was tried, if a name has several addresses.
+        return os.strerror(error.errno) if error.errno else "no connection"
+    return str(error)
+
+
+# ---------------------------------------------------------------- through the API server
+
+
+class PodEndpoint(NamedTuple):
+    """The status page of a pod."""
+
+    pod: PodOfReplica
+    address: StatusAddress
+
+    @property
+    def path(self) -> str:
+        """Its path in the API."""
+        return f"{object_path(STARTED_POD, self.pod.key)}:{self.address.port}/proxy/status"
+
+    @property
+    def by_port_forward(self) -> str:
+        """How a person reaches it."""
+        command = self.pod.port_forward(self.address.port)
+        return f"Run: {command}, and then: rescheduler status --url http://127.0.0.1:{DEFAULT_PORT}"
+
+
+async def find_endpoint(server: ApiServer, pod: PodOfReplica) -> PodEndpoint | Note:
+    """Where a pod serves its status, or why that is not known."""
+    try:
+        found = await server.get(object_path(STARTED_POD, pod.key), StartedPod)
+    except NotFound:
+        return Note(
+            ViewReason.LEADER_IS_NO_POD,
+            f"The leader is no pod in namespace {pod.namespace}. If you can reach it, "
+            "give its address with --url.",
+        )
+    except Forbidden as error:
+        return Note(
+            ViewReason.RIGHT_MISSING,
+            f"The leader's pod cannot be read ({error.answer}). "
+            f"Run: {pod.port_forward(DEFAULT_PORT)}, and then: rescheduler status "
+            f"--url http://127.0.0.1:{DEFAULT_PORT}",
+        )
+    except ApiError as error:
+        return Note(ViewReason.NOT_REACHED, f"The leader's pod cannot be read: {error.answer}")
+    address = health_address(found)
+    if address is None:
+        return Note(
+            ViewReason.NO_HEALTH_PORT,
+            f"Pod {pod.key} was started without --health, so it serves no status.",
+        )
+    return PodEndpoint(pod, address)
+
+
+async def ask_pod(server: ApiServer, endpoint: PodEndpoint) -> ReplicaStatus | Note:
+    """Ask a pod through the API server, with the rights of whoever asks."""
+    if endpoint.address.is_local:
+        return Note(
+            ViewReason.NOT_REACHED,
+            f"Pod {endpoint.pod.key} serves its status only inside the pod. "
+            f"{endpoint.by_port_forward}",
+        )
+    try:
+        async with asyncio.timeout(SECONDS):
+            body = await server.get(endpoint.path, msgspec.Raw)
+    except Forbidden:
+        return Note(
+            ViewReason.PROXY_FORBIDDEN,
+            f"You may not read from pods through the API server. {endpoint.by_port_forward}",
+        )
+    except NotFound:
+        return Note(
+            ViewReason.NO_STATUS_PAGE,
+            f"Pod {endpoint.pod.key} has no /status: it may be an older version.",
+        )
+    except (ApiError, TimeoutError) as error:
+        why = error.answer if isinstance(error, ApiError) else "no answer in time"
+        return Note(
+            ViewReason.NOT_REACHED,
+            cut(f"The API server does not reach pod {endpoint.pod.key}: {why}")
+            + f" {endpoint.by_port_forward}",
+        )
+    return decoded_status(bytes(body), f"Pod {endpoint.pod.key}")

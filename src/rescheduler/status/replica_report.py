@@ -1,0 +1,105 @@
+"""What a replica answers at `/status`, from what its parts know at this moment."""
+
+from importlib.metadata import version
+
+import msgspec
+
+from rescheduler.controller.leader_election.elector import LeaderElector
+from rescheduler.controller.program import Program
+from rescheduler.kube.clock import Clock
+from rescheduler.kube.live_store import LiveStore
+from rescheduler.model.tables.cluster_tables import ClusterTables
+from rescheduler.status.cluster_load import node_summary, reservation_summary
+from rescheduler.status.round_report import round_state
+from rescheduler.status.status_document import (
+    MOST_LISTED,
+    VERSION,
+    KindState,
+    QueueState,
+    ReplicaStatus,
+    Role,
+    RoundState,
+    SyncState,
+    cut,
+)
+
+
+class ReplicaReporter:
+    """Reports on a replica of the controller."""
+
+    def __init__(
+        self, program: Program, elector: LeaderElector | None, clock: Clock, *, dry_run: bool
+    ) -> None:
+        self._program = program
+        self._elector = elector
+        self._clock = clock
+        self._dry_run = dry_run
+
+    def encoded(self) -> bytes:
+        """The status as JSON."""
+        return msgspec.json.encode(self.status())
+
+    def status(self) -> ReplicaStatus:
+        """The status at this moment."""
+        program, elector = self._program, self._elector
+        loop, counts = program.planning_loop, program.queue_counts
+        tables = program.watches.tables
+        return ReplicaStatus(
+            version=VERSION,
+            program=version("kube-rescheduler"),
+            role=self._role(),
+            time=self._clock.now(),
+            sync=sync_state(program.store),
+            replica="" if elector is None else elector.identity,
+            leader="" if elector is None else elector.leader,
+            lease="" if elector is None else elector.lease_key,
+            strategies=tuple(map(str, program.policy.enabled_strategies))[:MOST_LISTED],
+            round=self._round(),
+            next_round_at=None if loop is None else loop.next_round,
+            queue=None if counts is None else QueueState(*counts),
+            nodes=node_summary(tables),
+            reservations=reservation_summary(tables),
+        )
+
+    def _role(self) -> Role:
+        if self._dry_run:
+            return Role.PLANNER
+        return Role.STANDBY if self._program.planning_loop is None else Role.LEADER
+
+    def _round(self) -> RoundState | None:
+        loop = self._program.planning_loop
+        attempt = None if loop is None else loop.last_attempt
+        return None if attempt is None else round_state(attempt, dry_run=self._dry_run)
+
+
+class ExtenderReporter:
+    """Reports on a process that only serves the extender."""
+
+    def __init__(self, store: LiveStore, tables: ClusterTables, clock: Clock) -> None:
+        self._store = store
+        self._tables = tables
+        self._clock = clock
+
+    def encoded(self) -> bytes:
+        """The status as JSON."""
+        status = ReplicaStatus(
+            version=VERSION,
+            program=version("kube-rescheduler"),
+            role=Role.EXTENDER,
+            time=self._clock.now(),
+            sync=sync_state(self._store),
+            nodes=node_summary(self._tables),
+            reservations=reservation_summary(self._tables),
+        )
+        return msgspec.json.encode(status)
+
+
+def sync_state(store: LiveStore) -> SyncState:
+    """How well the cluster is known."""
+    age = store.age()
+    failing = tuple(
+        KindState(status.kind, cut(status.last_error), status.age_seconds)
+        for status in store.status()
+        if status.last_error is not None
+    )
+    return SyncState(age is not None, age, store.why_not_current(), failing)
