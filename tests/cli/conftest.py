@@ -11,7 +11,9 @@ from typing import NamedTuple
 import pytest
 
 from rescheduler.cli import run
-from rescheduler.cli.log_format import KeyValueFormatter
+from rescheduler.cli.logs.json_format import JsonFormatter
+from rescheduler.cli.logs.log_output import OWN_LOGGER
+from rescheduler.cli.logs.text_format import KeyValueFormatter
 from rescheduler.cli.options import ClusterAccess
 from testcluster import TestCluster
 from testcluster.applying import apply
@@ -38,9 +40,10 @@ def log_of_one_test() -> Iterator[None]:
     yield
     root = logging.getLogger()
     for handler in root.handlers[:]:
-        if isinstance(handler.formatter, KeyValueFormatter):
+        if isinstance(handler.formatter, KeyValueFormatter | JsonFormatter):
             root.removeHandler(handler)
             root.setLevel(logging.WARNING)
+            logging.getLogger(OWN_LOGGER).setLevel(logging.NOTSET)
 
 
 @pytest.fixture

@@ -48,6 +48,24 @@ def test_commands_and_options_are_completed() -> None:
     assert completed("completion", "") == ["bash", "zsh", "fish"]
 
 
+@pytest.mark.parametrize(
+    ("shell", "environment"),
+    [("zsh", {}), ("fish", {"_TYPER_COMPLETE_FISH_ACTION": "get-args"})],
+)
+def test_other_shells_get_what_bash_gets(shell: str, environment: dict[str, str]) -> None:
+    """What their scripts run when Tab is pressed."""
+    asked = {
+        "_RESCHEDULER_COMPLETE": f"complete_{shell}",
+        "_TYPER_COMPLETE_ARGS": "rescheduler completion z",
+    }
+    done = subprocess.run(
+        [COMMAND], env={**os.environ, **asked, **environment}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "zsh" in done.stdout
+    assert "bash" not in done.stdout
+
+
 def test_nodes_and_pods_of_the_live_cluster_are_completed(sandbox: Sandbox) -> None:
     names = sandbox.add_nodes("a", "b")
     (pod,) = sandbox.deploy("web", 1)

@@ -47,6 +47,7 @@ async def planning_loop_on(
     *,
     policy: Policy = POLICY,
     clock: FastClock | None = None,
+    dry_run: bool = False,
 ) -> AsyncIterator[PlanningLoop]:
     async with client_for(sandbox.cluster) as client:
         tables = ClusterTables()
@@ -58,7 +59,7 @@ async def planning_loop_on(
         await watches.memory.was_read()
         clock = clock or FastClock(timedelta(minutes=minutes_later))
         try:
-            yield PlanningLoop(client, store, watches, policy, clock=clock)
+            yield PlanningLoop(client, store, watches, policy, dry_run=dry_run, clock=clock)
         finally:
             for task in tasks:
                 task.cancel()

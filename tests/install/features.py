@@ -122,6 +122,8 @@ class Features:
         )
         self.move_and_cancel()
         self.move_to_a_node_that_does_not_exist()
+        # The same Event of the same pod once more.
+        self.move_to_a_node_that_does_not_exist()
         self.move_a_pod_whose_deployment_is_gone()
         self.drain()
         self.wait(

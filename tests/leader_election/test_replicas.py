@@ -39,7 +39,7 @@ def test_a_lease_expires_whatever_time_its_holder_has_written(replicas: Replicas
     replica = replicas.start()
     replica.wait_for("Became the leader")
     assert "Waiting for the lease" in replica.log
-    assert "holder=gone_1" in replica.log
+    assert '"holder": "gone_1"' in replica.log
     assert replicas.cluster.client.get(lease_path(replicas.lease))["spec"]["leaseTransitions"] == 1
 
 
@@ -48,7 +48,7 @@ def test_a_leader_whose_lease_is_deleted_stops_and_competes_again(replicas: Repl
     replica.wait_for("Finished a round")
     replicas.cluster.client.delete(lease_path(replicas.lease))
     replica.wait_for("Lost the lease")
-    assert 'why="the Lease was deleted"' in replica.log
+    assert '"why": "the Lease was deleted"' in replica.log
     replica.wait_for("Became the leader", times=2)
     replica.wait_for("Finished a round", times=2)
 

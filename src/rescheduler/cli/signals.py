@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rescheduler.cli.inputs import LoadedPolicy
+from rescheduler.cli.logs.log_output import LogOutput
 from rescheduler.cli.policy_reload import PolicyReloader
 from rescheduler.settings import Policy
 
@@ -28,6 +29,7 @@ class LongRunningProgram(Protocol):
 async def run_until_signalled(
     program: LongRunningProgram,
     loaded: LoadedPolicy,
+    log: LogOutput,
     on_rejected: Callable[[], None] | None = None,
 ) -> None:
     """Run until SIGTERM or Ctrl-C. SIGHUP reloads the policy file.
@@ -37,6 +39,7 @@ async def run_until_signalled(
 
     def apply(policy: Policy) -> None:
         program.policy = policy
+        log.follow(policy)
 
     reloader = PolicyReloader(loaded, apply, on_rejected)
     loop = asyncio.get_running_loop()

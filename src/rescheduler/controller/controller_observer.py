@@ -24,4 +24,29 @@ class ControllerObserver:
         """This replica plans and migrates no more."""
 
 
+class Observers(ControllerObserver):
+    """Passes on what happens to several."""
+
+    def __init__(self, *observers: ControllerObserver) -> None:
+        self._observers = observers
+
+    def round_ended(self, attempt: RoundAttempt) -> None:
+        for observer in self._observers:
+            observer.round_ended(attempt)
+
+    def migration_updated(
+        self, migration: Migration, status: MigrationStatus, now: datetime
+    ) -> None:
+        for observer in self._observers:
+            observer.migration_updated(migration, status, now)
+
+    def began_to_lead(self) -> None:
+        for observer in self._observers:
+            observer.began_to_lead()
+
+    def ceased_to_lead(self) -> None:
+        for observer in self._observers:
+            observer.ceased_to_lead()
+
+
 NO_OBSERVER = ControllerObserver()

@@ -8,7 +8,7 @@ rejected unless it was decided for the newest version of its object.
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from random import Random
 
@@ -16,8 +16,8 @@ from msgspec.structs import replace as replaced
 
 from rescheduler.controller.change_handlers import ChangeHandlers, WorkItem
 from rescheduler.controller.controller_observer import NO_OBSERVER, ControllerObserver
+from rescheduler.controller.events.migration_events import MigrationEventRecorder
 from rescheduler.controller.in_flight_limiter import InFlightLimiter
-from rescheduler.controller.migration_events import MigrationEventRecorder
 from rescheduler.controller.watch_index import WatchIndex, watch_keys_of
 from rescheduler.controller.work_queue import QueueCounts, WorkQueue
 from rescheduler.errors import (
@@ -35,8 +35,9 @@ from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.clock import WALL_CLOCK, Clock
 from rescheduler.kube.live_store import cancel
 from rescheduler.kube.server_features import ServerFeatures, read_server_features
+from rescheduler.log_context import about_migration
 from rescheduler.migration.executor import Executor
-from rescheduler.migration.leftover_cleanup import LeftoverCleanup
+from rescheduler.migration.leftover_cleanup import LeftoverCleanup, about_migration_of
 from rescheduler.migration.migration_object import Migration, Phase, Step
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.migration.observer import Observer
@@ -46,6 +47,7 @@ from rescheduler.migration.state_machine.actions import (
     Ask,
     CreatePod,
     DeleteMigration,
+    MigrationEvent,
     UpdateStatus,
     Wait,
     Write,
@@ -202,6 +204,18 @@ class MigrationController:
 
     async def _process(self, item: WorkItem) -> None:
         """Reconcile one object, and queue it again if that fails."""
+        with self._logging_about(item):
+            await self._reconcile_or_retry(item)
+
+    def _logging_about(self, item: WorkItem) -> AbstractContextManager[None]:
+        """What is logged in the block is about the Migration that an item belongs to."""
+        if item.kind == "Migration":
+            migration = self._watches.migrations.get(item.key)
+            return about_migration(item.key, migration.metadata.uid if migration else "")
+        pod = self._watches.pods.get(item.key) if item.kind == "Pod" else None
+        return about_migration_of(pod.metadata) if pod is not None else nullcontext()
+
+    async def _reconcile_or_retry(self, item: WorkItem) -> None:
         extra: dict[str, object] = {"kind": item.kind, "key": item.key}
         try:
             await self._reconcile_item(item)
@@ -358,7 +372,7 @@ class MigrationController:
         key, committed = o.migration.key, is_committed(o)
         if o.migration.status.step == Step.UNDOING and not committed:
             self._refusals[key].append(refusal)
-            extra = {"migration": key, "error": refusal.text}
+            extra = {"error": refusal.text}
             logger.warning("Skipped a refused write of a rollback", extra=extra)
         else:
             await self._write(write_refused(o, refusal, is_committed=committed), o)
@@ -371,21 +385,20 @@ class MigrationController:
         """Log an action that was carried out, and record its Event."""
         migration = o.migration
         extra = {
-            "migration": migration.key,
             "action": action.name,
             "pod": migration.pod_key,
             "target": migration.spec.target_node,
         }
-        if isinstance(action, CreatePod) and action.message:
-            self._events.record_for(migration, "NewPodCreated", action.message)
+        if isinstance(action, CreatePod):
+            self._events.record_for(migration, MigrationEvent.NEW_POD_CREATED, migration.status)
         if not isinstance(action, UpdateStatus):
             logger.debug("Carried out an action of a migration", extra=extra)
             return
         self._notified.migration_updated(migration, action.status, o.now)
         extra |= {"phase": str(action.status.phase), "step": str(action.status.step)}
         logger.info("Updated a migration", extra={**extra, "why": action.status.message})
-        if action.event:
-            self._events.record_for(migration, action.event, action.status.message)
+        if action.event is not None:
+            self._events.record_for(migration, action.event, action.status)
 
     async def _wait(self, action: Wait, o: Observation) -> None:
         """Write the message of a wait into the status, and schedule the next look."""

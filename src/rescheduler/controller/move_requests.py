@@ -6,6 +6,7 @@ from typing import Any
 
 from rescheduler.errors import ReschedulerError
 from rescheduler.kube.api_server import ApiServer
+from rescheduler.log_context import UID_FIELD, about_migration
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.migration_request import create_migration, migration_body
 from rescheduler.model.moves import Mode
@@ -88,7 +89,7 @@ class MoveRequester:
     async def request(
         self, move: Move, snapshot: Snapshot, migrations: list[Migration], *, may_evict: bool
     ) -> bool:
-        """Create the Migration for a move; whether it was created."""
+        """Create the Migration for a move, and log it; whether it was created."""
         row = snapshot.pods.find(move.pod)
         assert row is not None
         # The same move may be requested again after an earlier Migration has finished.
@@ -100,9 +101,29 @@ class MoveRequester:
         salt = str(max(finish_times, default=""))
         uid = snapshot.pods.uids[row]
         body = migration_for_move(move, uid, salt=salt, may_evict=may_evict)
+        with about_migration(f"{body['metadata']['namespace']}/{body['metadata']['name']}"):
+            return await self._create(body, move)
+
+    async def _create(self, body: dict[str, Any], move: Move) -> bool:
+        extra = fields_of(move)
         try:
-            return await create_migration(self._server, body) is not None
+            created = await create_migration(self._server, body)
         except ReschedulerError as error:
-            extra = {"pod": move.pod, "target": move.target, "error": str(error)}
-            logger.warning("Failed to create a migration", extra=extra)
+            logger.warning("Failed to create a migration", extra={**extra, "error": str(error)})
             return False
+        if created is not None:
+            extra |= {UID_FIELD: created.metadata.uid}
+            logger.info("Requested a move", extra=extra)
+        return created is not None
+
+
+def fields_of(move: Move) -> dict[str, str]:
+    """What the log says about a move."""
+    return {
+        "pod": move.pod,
+        "source": move.source,
+        "target": move.target,
+        "mode": str(move.mode),
+        "strategy": move.strategy,
+        "why": move.reason,
+    }

@@ -10,10 +10,12 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import datetime, timedelta
+from random import Random
 
 from rescheduler.controller.controller_observer import NO_OBSERVER, ControllerObserver
 from rescheduler.controller.cordons import cordon_patch
-from rescheduler.controller.move_requests import MoveRequester, later_moves, select_moves
+from rescheduler.controller.events.node_events import MaintenanceReporter
+from rescheduler.controller.move_requests import MoveRequester, fields_of, later_moves, select_moves
 from rescheduler.controller.overload_trigger import OverloadTrigger
 from rescheduler.controller.past_moves import (
     moves_in_flight,
@@ -40,7 +42,8 @@ from rescheduler.errors import (
 )
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.clock import WALL_CLOCK, Clock
-from rescheduler.kube.live_store import MAX_STORE_AGE_SECONDS, LiveStore
+from rescheduler.kube.event_recorder import EventRecorder
+from rescheduler.kube.live_store import MAX_STORE_AGE_SECONDS, LiveStore, cancel
 from rescheduler.migration.executor import Executor
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.migration_watches import MigrationWatches
@@ -60,6 +63,8 @@ logger = logging.getLogger(__name__)
 
 # Changes that come together are planned for together.
 TRIGGER_DELAY_SECONDS = 1.0
+# When stopped, the next leader waits no longer than this for Events that are not sent yet.
+EVENT_SECONDS = 1.0
 
 
 class PlanningLoop:
@@ -75,6 +80,7 @@ class PlanningLoop:
         strategies: Mapping[str, type[Strategy]] = {},
         dry_run: bool = False,
         clock: Clock = WALL_CLOCK,
+        chance: Random | None = None,
         observer: ControllerObserver = NO_OBSERVER,
     ) -> None:
         self.policy = policy
@@ -86,6 +92,8 @@ class PlanningLoop:
         self._strategies = strategies
         self._dry_run = dry_run
         self._clock = clock
+        self._events = EventRecorder(server, clock.now, chance)
+        self._maintenance = MaintenanceReporter(self._events)
         self._observer = observer
         self.plan_began: float | None = None
         """By the clock's seconds: since when a plan has been being made; None while none is."""
@@ -111,6 +119,14 @@ class PlanningLoop:
 
     async def run(self) -> None:
         """Run round after round, until stopped."""
+        sending = asyncio.create_task(self._events.run())
+        try:
+            await self._run_rounds()
+            await self._events.flush(EVENT_SECONDS)
+        finally:
+            await cancel([sending])
+
+    async def _run_rounds(self) -> None:
         with ExitStack() as stack:
             stack.callback(self._store.subscribe(NODE, self._node_changed))
             stack.enter_context(self._overload_trigger.watching(self._store))
@@ -190,6 +206,7 @@ class PlanningLoop:
         selected, skipped = select_moves(plan, context.in_flight, policy, self._strategies)
         moves = selected
         if not self._dry_run:
+            self._maintenance.report(snapshot, plan, policy.maintenance_label)
             may_evict = policy.migration.deployment_coordination
             moves = [
                 move
@@ -266,10 +283,8 @@ class PlanningLoop:
             "dry_run": self._dry_run,
         }
         logger.info("Finished a round", extra=extra)
-        for move in finished.requested:
-            message = "Would have requested a move" if self._dry_run else "Requested a move"
-            extra = {"pod": move.pod, "source": move.source, "target": move.target}
-            logger.info(message, extra={**extra, "mode": str(move.mode), "why": move.reason})
+        for move in finished.requested if self._dry_run else ():
+            logger.info("Would have requested a move", extra=fields_of(move))
         for pod, reason in finished.skipped.items():
             logger.info("Skipped a planned move", extra={"pod": pod, "why": reason})
 

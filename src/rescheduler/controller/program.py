@@ -292,6 +292,7 @@ class Program:
             strategies=self._strategies,
             dry_run=self._dry_run,
             clock=self.clock,
+            chance=self._chance,
             observer=self._observer,
         )
         self._planning_loop.placing_blocker = self._features.placing_blocker or ""

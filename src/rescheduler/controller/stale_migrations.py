@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from rescheduler.errors import Conflict, Forbidden, NotFound, OutcomeUnknown, Refused
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.clock import Clock
+from rescheduler.log_context import about_migration
 from rescheduler.migration.executor import Executor
 from rescheduler.migration.migration_object import MIGRATION, Migration
 from rescheduler.migration.state_machine.observation import Observation
@@ -46,14 +47,18 @@ class StaleMigrations:
         for migration in pending:
             if now - self._pending_since[identity(migration)] <= MAX_PENDING_SECONDS:
                 continue
-            try:
-                await self._withdraw(migration, policy)
-            except (Conflict, OutcomeUnknown, NotFound):
-                # It has changed, perhaps started: the next round sees how.
-                continue
-            except (Refused, Forbidden) as error:
-                extra = {"migration": migration.key, "error": str(error)}
-                logger.warning("Failed to withdraw a migration", extra=extra)
+            with about_migration(migration.key, migration.metadata.uid):
+                await self._try_to_withdraw(migration, policy)
+
+    async def _try_to_withdraw(self, migration: Migration, policy: Policy) -> None:
+        try:
+            await self._withdraw(migration, policy)
+        except (Conflict, OutcomeUnknown, NotFound):
+            # It has changed, perhaps started: the next round sees how.
+            return
+        except (Refused, Forbidden) as error:
+            extra = {"error": str(error)}
+            logger.warning("Failed to withdraw a migration", extra=extra)
 
     async def _withdraw(self, migration: Migration, policy: Policy) -> None:
         """Delete a Migration that was never tried; let one fail that has failed before.
@@ -69,7 +74,7 @@ class StaleMigrations:
         else:
             path = object_path(MIGRATION, metadata.key)
             await self._server.delete(path, uid=metadata.uid, version=metadata.resource_version)
-        extra = {"migration": metadata.key, "why": why}
+        extra = {"pod": migration.pod_key, "why": why}
         logger.info("Withdrew a migration that had not started in time", extra=extra)
 
 

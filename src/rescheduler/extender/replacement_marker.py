@@ -14,6 +14,7 @@ from datetime import datetime
 
 from rescheduler.errors import ReschedulerError
 from rescheduler.kube.api_server import ApiServer, object_path
+from rescheduler.log_context import about_migration
 from rescheduler.migration import migration_labels
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import MovingPod, PodMeta
@@ -41,23 +42,27 @@ class ReplacementMarker:
         """Write marks until cancelled."""
         while True:
             pod, migration = await self._waiting.get()
-            extra = {"pod": pod.key, "migration": migration.key}
-            try:
-                found = await self._server.get(object_path(POD, pod.key), MovingPod)
-                if found.uid == pod.uid and is_replacement(found, migration):
-                    await self._write(found, migration)
-                else:
-                    logger.warning("Refused to mark a pod that is no replacement", extra=extra)
-            except ReschedulerError as error:
-                logger.debug("Failed to mark a pod", extra={**extra, "error": str(error)})
+            with about_migration(migration.key, migration.metadata.uid):
+                await self._mark(pod, migration)
+
+    async def _mark(self, pod: PodMeta, migration: Migration) -> None:
+        extra = {"pod": pod.key}
+        try:
+            found = await self._server.get(object_path(POD, pod.key), MovingPod)
+            if found.uid == pod.uid and is_replacement(found, migration):
+                await self._write(found, migration)
+            else:
+                logger.warning("Refused to mark a pod that is no replacement", extra=extra)
+        except ReschedulerError as error:
+            logger.debug("Failed to mark a pod", extra={**extra, "error": str(error)})
 
     async def _write(self, pod: MovingPod, migration: Migration) -> None:
         patch = migration_labels.steered_patch(migration, self._clock())
         # Another pod may have got the name meanwhile: the API server then reports a conflict.
         patch["metadata"]["uid"] = pod.uid
         await self._server.patch(object_path(POD, pod.key), patch)
-        extra = {"pod": pod.key, "migration": migration.key}
-        logger.info("Steered a replacement", extra={**extra, "target": migration.spec.target_node})
+        extra = {"pod": pod.key, "target": migration.spec.target_node}
+        logger.info("Steered a replacement", extra=extra)
 
 
 def is_replacement(pod: MovingPod, migration: Migration) -> bool:

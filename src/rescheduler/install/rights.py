@@ -137,6 +137,7 @@ MOVING = RoleDefinition(
         right(kinds.SERVICE, ("list",), "the Services that a pod leaves before it is stopped"),
         right(ENDPOINT_SLICE, ("list",), "whether a pod is still sent requests"),
         Right("", ("events",), ("create",), "each step is reported as an Event"),
+        Right("", ("events",), ("patch",), "an Event that repeats is counted, not written again"),
     ],
     needs="moves",
 )

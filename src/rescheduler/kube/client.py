@@ -232,7 +232,11 @@ class Client:
                     raise
                 logger.debug(
                     "Failed a call and will repeat it",
-                    extra={"call": str(request), "error": str(error), "wait": wait_seconds},
+                    extra={
+                        "call": str(request),
+                        "error": str(error),
+                        "retry_seconds": wait_seconds,
+                    },
                 )
             await asyncio.sleep(wait_seconds)
 

@@ -7,21 +7,24 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from contextvars import Context, copy_context
 from datetime import datetime
 from random import Random
 from typing import Any
 
-from rescheduler.errors import ReschedulerError
-from rescheduler.kube.api_server import ApiServer, collection_path
+from rescheduler.errors import NotFound, OutcomeUnknown, ReschedulerError
+from rescheduler.kube.api_server import ApiServer, collection_path, object_path
 from rescheduler.kube.clock import WALL_CLOCK
+from rescheduler.kube.event_correlator import CorrelatedEvent, EventCorrelator
 from rescheduler.model.kinds import Kind
 from rescheduler.model.objects import Identity, Part
 
 logger = logging.getLogger(__name__)
 
 MOST_WAITING = 1000
-LONGEST_MESSAGE = 1000
 COMPONENT = "rescheduler"
+CLUSTER_NAMESPACE = "default"
+"""Where Events about objects without a namespace are."""
 
 
 class EventObject(Part, frozen=True):
@@ -45,23 +48,47 @@ class EventRecorder:
         self._server = server
         self._clock = clock
         self._chance = chance or Random()
-        self._waiting: asyncio.Queue[dict[str, Any]] = asyncio.Queue(MOST_WAITING)
+        self._correlator = EventCorrelator()
+        self._waiting: asyncio.Queue[tuple[CorrelatedEvent, Context]] = asyncio.Queue(MOST_WAITING)
 
     def record(
         self, about: Mapping[str, str], reason: str, message: str, *, warning: bool = False
     ) -> bool:
-        """Send an Event about an object; False if too many wait and this one is left out."""
-        name = f"{about['name'][:200]}.{self._chance.getrandbits(64):016x}"
+        """Send an Event about an object; False if too many wait and this one is left out.
+
+        If it repeats an earlier one, that one's count is raised instead.
+        """
+        event = self._correlated(about, reason, message, warning)
+        if event.is_waiting:
+            return True
         try:
-            self._waiting.put_nowait(event(name, about, reason, message, self._clock(), warning))
+            self._waiting.put_nowait((event, copy_context()))
         except asyncio.QueueFull:
             return False
+        event.is_waiting = True
         return True
+
+    async def send(
+        self, about: Mapping[str, str], reason: str, message: str, *, warning: bool = False
+    ) -> None:
+        """Send an Event now, for those who do not run the recorder."""
+        await self._try_to_send(self._correlated(about, reason, message, warning))
+
+    def _correlated(
+        self, about: Mapping[str, str], reason: str, message: str, warning: bool
+    ) -> CorrelatedEvent:
+        event = self._correlator.add(about, reason, message, self._clock(), warning=warning)
+        if not event.name:
+            chance = self._chance.getrandbits(64)
+            event.name = f"{about['name'][:200].rstrip('-.')}.{chance:016x}"
+        return event
 
     async def run(self) -> None:
         """Send them, one after the other, until cancelled."""
         while True:
-            await self._send(await self._waiting.get())
+            event, context = await self._waiting.get()
+            event.is_waiting = False
+            await self._try_to_send(event, context)
             self._waiting.task_done()
 
     async def flush(self, seconds: float) -> None:
@@ -77,12 +104,32 @@ class EventRecorder:
             self._waiting.task_done()
         await self._waiting.join()
 
-    async def _send(self, body: dict[str, Any]) -> None:
-        namespace = body["metadata"]["namespace"]
+    async def _try_to_send(self, event: CorrelatedEvent, context: Context | None = None) -> None:
         try:
-            await self._server.create(collection_path(EVENT, namespace), body)
+            await self._send(event)
         except ReschedulerError as error:
-            logger.debug("Failed to send an Event", extra={"error": str(error)})
+            extra = {"reason": event.reason, "object": event.about["name"], "error": str(error)}
+            # It is about what was handled when the Event was recorded.
+            run = context.run if context is not None else copy_context().run
+            run(logger.debug, "Failed to send an Event", extra=extra)
+
+    async def _send(self, event: CorrelatedEvent) -> None:
+        if event.is_created:
+            path = object_path(EVENT, f"{namespace_of(event.about)}/{event.name}")
+            try:
+                await self._server.patch(path, repetition(event))
+                return
+            except NotFound:
+                # The server deletes Events after a while.
+                event.is_created = False
+        try:
+            await self._server.create(
+                collection_path(EVENT, namespace_of(event.about)), event_body(event)
+            )
+        except OutcomeUnknown:
+            event.is_created = True
+            raise
+        event.is_created = True
 
 
 def about_pod(namespace: str, name: str, uid: str) -> dict[str, str]:
@@ -90,22 +137,36 @@ def about_pod(namespace: str, name: str, uid: str) -> dict[str, str]:
     return {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid}
 
 
-def event(
-    name: str, about: Mapping[str, str], reason: str, message: str, now: datetime, warning: bool
-) -> dict[str, Any]:
+def about_node(name: str, uid: str) -> dict[str, str]:
+    """The node that an Event is about."""
+    return {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+
+
+def namespace_of(about: Mapping[str, str]) -> str:
+    """Where an Event about an object is."""
+    return about.get("namespace") or CLUSTER_NAMESPACE
+
+
+def repetition(event: CorrelatedEvent) -> dict[str, Any]:
+    """A patch of an Event that has happened again."""
+    return {
+        "count": event.count,
+        "lastTimestamp": event.last.isoformat(timespec="seconds"),
+        "message": event.message,
+    }
+
+
+def event_body(event: CorrelatedEvent) -> dict[str, Any]:
     """An Event as the server takes it."""
-    moment = now.isoformat(timespec="seconds")
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"namespace": about["namespace"], "name": name},
-        "involvedObject": about,
-        "reason": reason,
-        "message": message[:LONGEST_MESSAGE],
-        "type": "Warning" if warning else "Normal",
+        "metadata": {"namespace": namespace_of(event.about), "name": event.name},
+        "involvedObject": dict(event.about),
+        "reason": event.reason,
+        "type": "Warning" if event.is_warning else "Normal",
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
-        "firstTimestamp": moment,
-        "lastTimestamp": moment,
-        "count": 1,
+        "firstTimestamp": event.first.isoformat(timespec="seconds"),
+        **repetition(event),
     }

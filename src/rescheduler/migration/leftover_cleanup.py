@@ -6,12 +6,14 @@ attempt. Its age does not matter, nor does the process that left it.
 """
 
 import logging
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any
 
 from rescheduler.errors import Forbidden, NotFound, Refused
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.labels import MIGRATION_ID, MIGRATION_NAME, ORIGINAL_POD, ORIGINAL_POD_NAME
+from rescheduler.log_context import about_migration
 from rescheduler.migration import migration_labels
 from rescheduler.migration.executor import Executor
 from rescheduler.migration.migration_object import Migration
@@ -82,6 +84,12 @@ def is_copy(pod: MovingPod) -> bool:
     return pod.metadata.name.startswith(COPY_PREFIX) and not pod.metadata.generate_name
 
 
+def about_migration_of(metadata: PodMeta) -> AbstractContextManager[None]:
+    """What is logged in the block is about the Migration that an object is labelled with."""
+    name, uid = metadata.annotations.get(MIGRATION_NAME, ""), metadata.labels.get(MIGRATION_ID, "")
+    return about_migration(f"{metadata.namespace}/{name}", uid)
+
+
 class LeftoverCleanup:
     """Checks labelled objects, and cleans up those that no migration takes care of."""
 
@@ -98,6 +106,10 @@ class LeftoverCleanup:
         pod = await self._observer.pod(key, fresh=True)
         if pod is None or pod.is_deleting or not migration_labels.is_in_progress(pod):
             return None
+        with about_migration_of(pod.metadata):
+            return await self._clean_up(pod, options)
+
+    async def _clean_up(self, pod: MovingPod, options: MigrationOptions) -> float | None:
         if is_part_of(pod, await self._migration_of(pod.metadata)):
             return None
         original = await self._original_of(pod)
@@ -110,7 +122,7 @@ class LeftoverCleanup:
             await self._executor.delete_pod(action)
         else:
             await self._executor.patch_pod(action)
-        logger.info("Cleaned up a leftover pod", extra={"pod": key, "action": action.name})
+        logger.info("Cleaned up a leftover pod", extra={"pod": pod.key, "action": action.name})
         # After a patch, there is more to do: it may not be this pod that was patched.
         return LOOK_AGAIN_SECONDS if isinstance(action, PatchPod) else None
 
@@ -147,7 +159,8 @@ class LeftoverCleanup:
         if migration is not None and migration.is_in_progress:
             return False
         await self._executor.delete_budget(DeleteBudget("leftover", key, budget.metadata.uid))
-        logger.info("Cleaned up a leftover disruption budget", extra={"budget": key})
+        with about_migration_of(budget.metadata):
+            logger.info("Cleaned up a leftover disruption budget", extra={"budget": key})
         return True
 
     async def _migration_of(self, metadata: PodMeta) -> Migration | None:

@@ -52,6 +52,19 @@ class StrategyName(StrEnum):
     """Moves pods together so that pods of a given shape find room."""
 
 
+class LogLevel(StrEnum):
+    """From which level on the program logs."""
+
+    DEBUG = "debug"
+    """Also every request that is sent again, and every action of a migration."""
+    INFO = "info"
+    """A line per round and per step of a migration."""
+    WARNING = "warning"
+    """Only what went wrong."""
+    ERROR = "error"
+    """Only what someone must act on."""
+
+
 class SelectorExpression(Requirement, frozen=True, forbid_unknown_fields=True):
     """An expression of a selector in a policy, with operators that exist."""
 
@@ -289,6 +302,11 @@ class Arguments(Options, frozen=True):
 
     score_weights: ScoreWeights = ScoreWeights()
     """How the extender scores nodes for a new pod."""
+
+    log_level: LogLevel | None = None
+    """From which level on `run` and `serve` log: debug, info, warning or error. None means what
+    `--log-level` says. It is here because a policy can be changed while the program runs. Debug
+    writes several lines for each step of a migration."""
 
     load_balancing: LoadBalancingOptions = LoadBalancingOptions()
     node_maintenance: NodeMaintenanceOptions = NodeMaintenanceOptions()

@@ -1,6 +1,7 @@
 """`rescheduler run`: the controller, until it is stopped."""
 
 import logging
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,7 @@ from rescheduler.cli.election_options import (
     NoLeaderElection,
 )
 from rescheduler.cli.inputs import LoadedPolicy, load_policy
+from rescheduler.cli.log_options import Level, LogFormatOption, LogLevelOption, LogOptions
 from rescheduler.cli.options import ClusterAccess, Context, Kubeconfig, PolicyFile
 from rescheduler.cli.serve_options import (
     BindClients,
@@ -31,8 +33,10 @@ from rescheduler.cli.serve_options import (
 from rescheduler.errors import SettingsError
 
 if TYPE_CHECKING:
+    from rescheduler.cli.logs.log_output import LogOutput
     from rescheduler.controller.leader_election.elector import LeaseOptions
     from rescheduler.extender.extender_server import ServeOptions
+    from rescheduler.tracing.span_exporter import SpanExporter
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +62,16 @@ def run(
     webhook_service: WebhookService = None,
     webhook_url: WebhookUrl = None,
     health: HealthAddress = None,
+    log_level: LogLevelOption = Level.INFO,
+    log_format: LogFormatOption = None,
+    trace_endpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Send traces of migrations to this OTLP/HTTP collector. "
+            "Default: $OTEL_EXPORTER_OTLP_ENDPOINT, if it is set. Needs the extra `tracing`.",
+        ),
+    ] = None,
     no_leader_election: NoLeaderElection = False,
     leader_election_lease: LeaderElectionLease = None,
     leader_election_identity: LeaderElectionIdentity = None,
@@ -75,7 +89,8 @@ def run(
     """
     import asyncio
 
-    from rescheduler.cli.log_format import log_to_stderr
+    from rescheduler.cli.logs.log_output import LogOutput
+    from rescheduler.tracing.switch import span_exporter
 
     arguments = ServeArguments(
         listen=serve or "",
@@ -104,10 +119,14 @@ def run(
     health_address = host_and_port("--health", health) if health is not None else None
     lease_options = election.options(dry_run=dry_run)
     loaded = load_policy(policy)
-    log_to_stderr()
+    log = LogOutput(LogOptions(log_level, log_format))
+    log.start(loaded.policy)
+    exporter = span_exporter(trace_endpoint, os.environ)
     access = ClusterAccess(kubeconfig, context)
     running = run_controller(
         loaded,
+        log=log,
+        exporter=exporter,
         dry_run=dry_run,
         serve_options=options,
         lease_options=lease_options,
@@ -120,6 +139,8 @@ def run(
 async def run_controller(
     loaded: LoadedPolicy,
     *,
+    log: "LogOutput",
+    exporter: "SpanExporter | None",
     dry_run: bool,
     serve_options: "ServeOptions | None",
     lease_options: "LeaseOptions | None",
@@ -132,7 +153,7 @@ async def run_controller(
     from rescheduler.cli.connection import connect
     from rescheduler.cli.election import connect_with_election
     from rescheduler.cli.signals import run_until_signalled
-    from rescheduler.controller.controller_observer import NO_OBSERVER
+    from rescheduler.controller.controller_observer import ControllerObserver, Observers
     from rescheduler.controller.program import Program
     from rescheduler.controller.round_cache import RoundTrigger
 
@@ -147,7 +168,11 @@ async def run_controller(
             serves=serve_options is not None,
         )
     on_request = monitoring.requests if monitoring is not None else None
+    observers: list[ControllerObserver] = [] if monitoring is None else [monitoring.controller]
     async with AsyncExitStack() as stack:
+        if exporter is not None:
+            observers.append(exporter)
+            stack.callback(exporter.close)
         elector = None
         if lease_options is not None:
             connecting = connect_with_election(access, lease_options, on_request)
@@ -165,7 +190,7 @@ async def run_controller(
             dry_run=dry_run,
             leadership=elector,
             clock=server.server_clock,
-            observer=monitoring.controller if monitoring is not None else NO_OBSERVER,
+            observer=Observers(*observers),
         )
         extender = None
         if serve_options is not None:
@@ -188,4 +213,4 @@ async def run_controller(
             reporter = ReplicaReporter(program, elector, server.server_clock, dry_run=dry_run)
             monitoring.watch_controller(program, extender, health_address, reporter.encoded)
         on_rejected = monitoring.policy_rejected if monitoring is not None else None
-        await run_until_signalled(program, loaded, on_rejected)
+        await run_until_signalled(program, loaded, log, on_rejected)

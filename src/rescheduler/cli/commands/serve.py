@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rescheduler.cli.inputs import LoadedPolicy, load_policy
+from rescheduler.cli.log_options import Level, LogFormatOption, LogLevelOption, LogOptions
 from rescheduler.cli.options import ClusterAccess, Context, Kubeconfig, PolicyFile
 from rescheduler.cli.serve_options import (
     BindClients,
@@ -20,6 +21,7 @@ from rescheduler.cli.serve_options import (
 )
 
 if TYPE_CHECKING:
+    from rescheduler.cli.logs.log_output import LogOutput
     from rescheduler.extender.extender_server import ServeOptions
 
 
@@ -36,6 +38,8 @@ def serve(
     webhook_service: WebhookService = None,
     webhook_url: WebhookUrl = None,
     health: HealthAddress = None,
+    log_level: LogLevelOption = Level.INFO,
+    log_format: LogFormatOption = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -47,7 +51,7 @@ def serve(
     """
     import asyncio
 
-    from rescheduler.cli.log_format import log_to_stderr
+    from rescheduler.cli.logs.log_output import LogOutput
 
     arguments = ServeArguments(
         listen=listen,
@@ -62,9 +66,10 @@ def serve(
     options = arguments.options()
     health_address = host_and_port("--health", health) if health is not None else None
     loaded = load_policy(policy)
-    log_to_stderr()
+    log = LogOutput(LogOptions(log_level, log_format))
+    log.start(loaded.policy)
     access = ClusterAccess(kubeconfig, context)
-    asyncio.run(serve_until_stopped(loaded, options, health_address, access))
+    asyncio.run(serve_until_stopped(loaded, options, health_address, access, log))
 
 
 async def serve_until_stopped(
@@ -72,6 +77,7 @@ async def serve_until_stopped(
     options: "ServeOptions",
     health_address: tuple[str, int] | None,
     access: ClusterAccess,
+    log: "LogOutput",
 ) -> None:
     """Serve until a signal stops it."""
     from rescheduler.cli.connection import connect
@@ -94,4 +100,4 @@ async def serve_until_stopped(
             reporter = ExtenderReporter(program.store, program.tables, server.server_clock)
             monitoring.watch_extender(program, health_address, reporter.encoded)
         on_rejected = monitoring.policy_rejected if monitoring is not None else None
-        await run_until_signalled(program, loaded, on_rejected)
+        await run_until_signalled(program, loaded, log, on_rejected)

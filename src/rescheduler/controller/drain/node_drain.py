@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from rescheduler.controller.drain.drain_outcomes import DrainOutcomes, Ending
+from rescheduler.controller.events.node_events import NodeEvent, emptied, pods_stay, stays_with_node
 from rescheduler.controller.move_requests import first_moves, migration_for_move
 from rescheduler.controller.past_moves import (
     unreplaced_pods,
@@ -19,14 +20,13 @@ from rescheduler.controller.past_moves import (
 from rescheduler.errors import Forbidden, NotFound, SettingsError
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.clock import WALL_CLOCK, Clock
+from rescheduler.kube.event_recorder import EventRecorder, about_node
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.kube.server_features import read_server_features
 from rescheduler.migration.memory.move_record import MOVE_RECORD, MoveRecord
 from rescheduler.migration.migration_object import MIGRATION, Migration
 from rescheduler.model.kinds import NODE, POD
 from rescheduler.model.objects import Node
-from rescheduler.model.pod_templates import PodTemplate
-from rescheduler.model.rules.immovable_pods import is_daemon_pod, is_static_pod
 from rescheduler.model.rules.node_availability import is_under_maintenance
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.tables.cluster_tables import ClusterTables
@@ -39,6 +39,7 @@ from rescheduler.settings import NodeLabel, Policy, SecondsOrZero
 PAUSED = "its Migration {} is paused. To move it, resume or delete that"
 GOES_NOWHERE = "its Migration {} goes to this very node. To move it, delete that"
 COMES_BACK = "a pod of its workload was evicted, and its replacement came back to this node"
+DRAINED = "it is cordoned, and its pods are moved to other nodes"
 CORDON = {"spec": {"unschedulable": True}}
 
 CreateAndFollow = Callable[[list[dict[str, Any]], Sequence[Migration]], Awaitable[Sequence[Ending]]]
@@ -90,6 +91,8 @@ class NodeDrain:
         self._policy = drain_policy(policy)
         self._clock = clock
         self._id = secrets.token_hex(4)
+        self._uid = ""
+        self._events = EventRecorder(server, clock.now)
 
     async def plan(self) -> Plan:
         """What would be moved now. Nothing is written."""
@@ -103,6 +106,8 @@ class NodeDrain:
             await self._server.patch(path, CORDON)
         except NotFound as error:
             raise no_such_node(self._node) from error
+        self._uid = node.metadata.uid
+        await self._report(NodeEvent.DRAIN_STARTED, f"Draining node {self._node}: {DRAINED}.")
         return not node.spec.unschedulable
 
     async def run(self, create_and_follow: CreateAndFollow) -> RemainingPods:
@@ -155,7 +160,17 @@ class NodeDrain:
         blocked = blocked_reasons(plan.blocked, explained)
         blocked |= {pod: why for pod, why in held.items() if pod not in explained}
         not_awaited = tuple(sorted(stopping - failed.keys()))
+        if blocked:
+            await self._report(NodeEvent.PODS_STAY, pods_stay(self._node, blocked))
+        elif not (failed or not_awaited or moving):
+            await self._report(NodeEvent.EMPTIED, emptied(self._node))
         return RemainingPods(blocked, failed, not_awaited, moving)
+
+    async def _report(self, event: NodeEvent, message: str) -> None:
+        """Record an Event on the node; whoever drains it may lack the right to."""
+        about = about_node(self._node, self._uid)
+        is_warning = event == NodeEvent.PODS_STAY
+        await self._events.send(about, event, message, warning=is_warning)
 
     def _second_choices(
         self, snapshot: Snapshot, context: PlanningContext, outcomes: DrainOutcomes
@@ -320,12 +335,6 @@ def blocked_reasons(blocked: tuple[BlockedPod, ...], but: Set[str]) -> dict[str,
 def no_such_node(node: str) -> SettingsError:
     """The error for a node that a person named and that does not exist."""
     return SettingsError(f"node {node}: there is no such node")
-
-
-def stays_with_node(pod: PodTemplate) -> bool:
-    """Whether nobody expects the pod to leave the node: a DaemonSet's, or a static pod."""
-    kind = pod.owner_kind
-    return is_daemon_pod(kind) or is_static_pod(kind, pod.annotations.mirror)
 
 
 def drain_policy(policy: Policy) -> Policy:

@@ -17,6 +17,7 @@ from rescheduler.extender.protocol import BadRequest, decoded
 from rescheduler.extender.scheduling_request import with_controller_only
 from rescheduler.extender.waiting_migrations import WaitingMigrations
 from rescheduler.extender.webhook.steering import AdmittedPodMeta, Affinity, steering_patch
+from rescheduler.log_context import about_migration
 from rescheduler.model.objects import Part
 
 logger = logging.getLogger(__name__)
@@ -102,8 +103,9 @@ class AdmissionHandler:
         if migration is None:
             return []
         if creates_pod:
-            extra = {"migration": migration.key, "target": migration.spec.target_node}
-            logger.info("Steered a replacement", extra=extra)
+            with about_migration(migration.key, migration.metadata.uid):
+                extra = {"target": migration.spec.target_node}
+                logger.info("Steered a replacement", extra=extra)
         return steering_patch(pod.metadata, pod.spec.affinity, migration, self._clock())
 
 

@@ -24,6 +24,29 @@ class Question(StrEnum):
     NEW_DEPARTURE = "new-departure"
 
 
+class MigrationEvent(StrEnum):
+    """The Kubernetes Events of a migration, by their reasons."""
+
+    STARTED = "MigrationStarted"
+    """An attempt starts: from now on, the pod is being moved."""
+    NEW_POD_CREATED = "NewPodCreated"
+    """The pod that is to replace the old one was created, for the target node."""
+    NEW_POD_READY = "NewPodReady"
+    """The new pod is Ready, and the old one is stopped."""
+    EVICTED = "PodEvicted"
+    """The old pod was evicted before there is a new one."""
+    UNDOING = "MigrationUndoing"
+    """The attempt cannot go on, and what it changed is restored."""
+    RETRYING = "MigrationRetrying"
+    """The attempt has ended, and another one follows."""
+    COMPLETED = "MigrationCompleted"
+    """Another pod does the work of the old one; the message says on which node."""
+    FAILED = "MigrationFailed"
+    """The pod was not moved, or was evicted and not replaced. No other attempt follows."""
+    CANCELLED = "MigrationCancelled"
+    """The move is not needed any more, and nothing is left of it."""
+
+
 @dataclass(frozen=True)
 class Wait:
     """Do nothing until something changes, or so many seconds have passed."""
@@ -46,8 +69,7 @@ class UpdateStatus:
 
     name: str
     status: MigrationStatus
-    event: str = ""
-    """The reason of the Event; empty if none is recorded."""
+    event: MigrationEvent | None = None
 
 
 @dataclass(frozen=True)
@@ -71,8 +93,6 @@ class CreatePod:
     """The new pod; unused for a copy."""
     copy_of: MovingPod | None = None
     """The pod to copy; the executor reads its full spec."""
-    message: str = ""
-    """For the Event that says that it was created."""
 
 
 @dataclass(frozen=True)

@@ -173,12 +173,7 @@ def create(o: Observation, old: MovingPod) -> Action:
         text = f"{o.workload.name} would count the new pod at once: its selector needs no label"
         return status_transitions.rollback_started(o, text, Phase.FAILED)
     body = gated_replica(o.migration, o.workload, old, withheld, o.now)
-    return CreatePod("create-new", body, message=creation_message(o))
-
-
-def creation_message(o: Observation) -> str:
-    """What the Event says about the new pod."""
-    return f"created new pod {o.migration.status.new_pod} for {o.migration.spec.target_node}"
+    return CreatePod("create-new", body)
 
 
 def wait_until_ready(o: Observation, new: MovingPod) -> Action | None:

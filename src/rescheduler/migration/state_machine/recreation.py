@@ -74,8 +74,7 @@ def create(o: Observation, old: MovingPod) -> Action:
         return status_transitions.attempt_failed(
             o, f"copy {o.migration.status.new_pod} was deleted by somebody else"
         )
-    message = handoff.creation_message(o)
-    return CreatePod("create-copy", {}, copy_of=old, message=message)
+    return CreatePod("create-copy", {}, copy_of=old)
 
 
 def evict_original(o: Observation, old: MovingPod) -> Action:

@@ -23,7 +23,7 @@ from rescheduler.migration.migration_object import (
     WorkloadReference,
 )
 from rescheduler.migration.new_pod import new_pod_name
-from rescheduler.migration.state_machine.actions import UpdateStatus
+from rescheduler.migration.state_machine.actions import MigrationEvent, UpdateStatus
 from rescheduler.migration.state_machine.observation import Observation
 from rescheduler.model.moves import Mode, Outcome
 
@@ -60,7 +60,7 @@ def started(
         step,
         name="start",
         condition=STARTED,
-        event="MigrationStarted",
+        event=MigrationEvent.STARTED,
     )
 
 
@@ -74,7 +74,7 @@ def handing_over(o: Observation) -> UpdateStatus:
         Step.HANDING_OVER,
         name="hand-over",
         condition=NEW_POD_READY,
-        event="NewPodReady",
+        event=MigrationEvent.NEW_POD_READY,
     )
 
 
@@ -93,7 +93,7 @@ def landing(o: Observation) -> UpdateStatus:
         Step.LANDING,
         name="landing",
         condition=RETIRING,
-        event="PodEvicted",
+        event=MigrationEvent.EVICTED,
     )
 
 
@@ -101,7 +101,7 @@ def old_pod_ended(o: Observation) -> UpdateStatus:
     """The evicted pod has ended. Only from now on the time for its replacement is counted."""
     status = replace(o.migration.status, message="the old pod has ended; waiting for a replacement")
     return step_entered(
-        o, status, Step.LANDING, name="old-ended", condition=OLD_POD_ENDED, event=""
+        o, status, Step.LANDING, name="old-ended", condition=OLD_POD_ENDED, event=None
     )
 
 
@@ -128,7 +128,7 @@ def rollback_started(
             message=message,
             step_started_at=o.now,
         ),
-        "MigrationUndoing",
+        MigrationEvent.UNDOING,
     )
 
 
@@ -189,7 +189,7 @@ def retry_scheduled(o: Observation, status: MigrationStatus, message: str) -> Up
         step_started_at=None,
         retry_at=o.now + delay if status.failures else None,
     )
-    return UpdateStatus("retry", status, "MigrationRetrying")
+    return UpdateStatus("retry", status, MigrationEvent.RETRYING)
 
 
 def finished(o: Observation, status: MigrationStatus, phase: Phase, message: str) -> UpdateStatus:
@@ -204,7 +204,7 @@ def finished(o: Observation, status: MigrationStatus, phase: Phase, message: str
         retry_at=None,
         conditions=with_condition(status, FINISHED_CONDITION, o.now, str(phase), message),
     )
-    return UpdateStatus("finish", status, f"Migration{phase}")
+    return UpdateStatus("finish", status, MigrationEvent(f"Migration{phase}"))
 
 
 def new_pod_unschedulable(o: Observation, message: str) -> UpdateStatus:
@@ -233,10 +233,16 @@ def attempt_failed_with(o: Observation, message: str, type: str, reason: str) ->
 
 
 def step_entered(
-    o: Observation, status: MigrationStatus, step: Step, *, name: str, condition: str, event: str
+    o: Observation,
+    status: MigrationStatus,
+    step: Step,
+    *,
+    name: str,
+    condition: str,
+    event: MigrationEvent | None,
 ) -> UpdateStatus:
     """A new step starts, and with it the step's timeout. The condition has the status's message."""
-    conditions = with_condition(status, condition, o.now, event or condition, status.message)
+    conditions = with_condition(status, condition, o.now, str(event or condition), status.message)
     status = replace(status, step=step, step_started_at=o.now, conditions=conditions)
     return UpdateStatus(name, status, event)
 

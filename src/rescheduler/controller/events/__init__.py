@@ -1,0 +1,1 @@
+"""Kubernetes Events as sentences: about migrations and their pods, and about nodes."""

@@ -1,0 +1,97 @@
+"""Which Events are the same one again, and which are too many.
+
+An Event that repeats raises the count of the one that is there. An object gets only so many
+different ones in an hour; the next says that more are left out. Both are forgotten after that hour,
+and for the objects that were reported longest ago, so the memory stays small.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+WINDOW = timedelta(hours=1)
+MOST_PER_OBJECT = 10
+MOST_OBJECTS = 1000
+LONGEST_MESSAGE = 1000
+
+LEFT_OUT = "EventsLeftOut"
+LEFT_OUT_MESSAGE = (
+    f"More than {MOST_PER_OBJECT} different Events in an hour were recorded for this object. "
+    "The others are left out; the log of the rescheduler has them."
+)
+
+_WORD_WITH_DIGIT = re.compile(r"\S*\d\S*")
+
+
+@dataclass
+class CorrelatedEvent:
+    """An Event, and how often it has happened."""
+
+    about: Mapping[str, str]
+    reason: str
+    message: str
+    is_warning: bool
+    first: datetime
+    last: datetime
+    count: int = 1
+    name: str = ""
+    """The name of the object in the API server, once it has one."""
+    is_created: bool = False
+    """Whether the server has it, as far as is known."""
+    is_waiting: bool = False
+    """Whether it is about to be sent. What happens until then is sent with it."""
+
+
+@dataclass
+class _ObjectEvents:
+    since: datetime
+    events: dict[tuple[str, bool, str], CorrelatedEvent] = field(default_factory=dict)
+
+
+class EventCorrelator:
+    """The Events of the last hour, by object."""
+
+    def __init__(self) -> None:
+        self._objects: dict[tuple[str, ...], _ObjectEvents] = {}
+
+    def add(
+        self, about: Mapping[str, str], reason: str, message: str, now: datetime, *, warning: bool
+    ) -> CorrelatedEvent:
+        """The Event that stands for this one: a new one, or one that has happened again."""
+        events = self._events_of(about, now).events
+        key = (reason, warning, shape_of(message))
+        if key not in events and len(events) >= MOST_PER_OBJECT:
+            reason, message, warning = LEFT_OUT, LEFT_OUT_MESSAGE, False
+            key = (LEFT_OUT, False, "")
+        found = events.get(key)
+        if found is None:
+            found = CorrelatedEvent(about, reason, shortened(message), warning, now, now)
+            events[key] = found
+        else:
+            found.count += 1
+            found.last, found.message = now, shortened(message)
+        return found
+
+    def _events_of(self, about: Mapping[str, str], now: datetime) -> _ObjectEvents:
+        key = tuple(about.get(part, "") for part in ("kind", "namespace", "name", "uid"))
+        found = self._objects.pop(key, None)
+        if found is None or now - found.since >= WINDOW:
+            found = _ObjectEvents(now)
+        # The last to be reported is the last to be forgotten.
+        self._objects[key] = found
+        if len(self._objects) > MOST_OBJECTS:
+            del self._objects[next(iter(self._objects))]
+        return found
+
+
+def shape_of(message: str) -> str:
+    """The message without what varies: numbers, times, and names with generated parts."""
+    return _WORD_WITH_DIGIT.sub("#", message)
+
+
+def shortened(message: str) -> str:
+    """The message, cut to what the server and a reader take."""
+    if len(message) <= LONGEST_MESSAGE:
+        return message
+    return f"{message[: LONGEST_MESSAGE - 1]}…"

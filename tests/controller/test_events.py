@@ -1,0 +1,193 @@
+"""Events read as sentences, are counted when they repeat, and say how far a node is emptied."""
+
+import asyncio
+import re
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from rescheduler.controller.events.migration_events import WARNINGS, sentence
+from rescheduler.controller.events.node_events import MaintenanceReporter, pods_stay
+from rescheduler.kube.event_recorder import EventRecorder, about_pod
+from rescheduler.migration.migration_object import (
+    Migration,
+    MigrationMeta,
+    MigrationSpec,
+    MigrationStatus,
+    PodReference,
+)
+from rescheduler.migration.state_machine.actions import MigrationEvent
+from rescheduler.model.moves import Mode, Outcome
+from rescheduler.model.rules.node_availability import DEFAULT_MAINTENANCE_LABEL
+from rescheduler.planning.planner import make_plan
+from testcluster.builders import daemonset, deployment, node, pod, replicaset
+from testcluster.client import JsonObject
+from testcluster.snapshots import snapshot_of
+from tests.controller.test_planning_loop import planning_loop_on, set_maintenance
+from tests.extender.extender_requests import RecordedEvents
+from tests.migration.support import Sandbox, client_for, node_of
+from tests.planning.test_planner import MAINTENANCE
+
+MIGRATION = Migration(
+    MigrationMeta(name="move-web-1", namespace="shop", uid="u"),
+    MigrationSpec(PodReference("web-1"), "b", reason="a is above 80% of its CPU"),
+)
+STATUS = MigrationStatus(
+    mode=Mode.HANDOFF,
+    attempts=1,
+    source_node="a",
+    new_pod="web-2",
+    new_node="b",
+    outcome=Outcome.LANDED,
+    message="new pod web-2 is not Ready after 120s",
+)
+STATUSES = [
+    STATUS,
+    MigrationStatus(message="the pod is gone"),
+    MigrationStatus(mode=Mode.EVICT, source_node="a", new_node="c", outcome=Outcome.ELSEWHERE),
+    MigrationStatus(mode=Mode.EVICT, source_node="a", new_node="a", outcome=Outcome.CAME_BACK),
+]
+
+
+def is_sentence(text: str) -> bool:
+    """Whether it begins with a capital letter, ends with a full stop, and has no fields."""
+    return bool(re.fullmatch(r"[A-Z][^\n]*[^\s.;:,=]\.", text)) and "=" not in text
+
+
+@pytest.mark.parametrize("status", STATUSES, ids=lambda status: str(status.outcome) or "none")
+@pytest.mark.parametrize("event", MigrationEvent)
+def test_events_of_migrations_are_sentences_that_name_the_pod_and_the_node(
+    event: MigrationEvent, status: MigrationStatus
+) -> None:
+    said = sentence(MIGRATION, event, status)
+    assert is_sentence(said), said
+    assert "shop/web-1" in said
+    assert len(said) < 200
+    if status.source_node:
+        assert "node a" in said
+    if event in WARNINGS:
+        assert status.message in said, "the reason"
+
+
+def test_a_started_move_says_from_where_to_where_how_and_why() -> None:
+    assert sentence(MIGRATION, MigrationEvent.STARTED, STATUS) == (
+        "Started to move pod shop/web-1 from node a to node b by handoff: "
+        "a is above 80% of its CPU."
+    )
+
+
+def test_pods_that_stay_are_named_with_the_reason_but_only_a_few() -> None:
+    one = pods_stay("a", {"shop/x": "it has no controller"})
+    assert one == "Node a keeps a pod that cannot be moved: shop/x (it has no controller)."
+    many = pods_stay("a", {f"shop/x{number}": "it has no controller" for number in range(9)})
+    assert many.endswith("shop/x2 (it has no controller), and 6 more.")
+    assert is_sentence(many)
+
+
+# ---------------------------------------------------------------- nodes
+
+
+def reported(reporter: MaintenanceReporter, recorder: RecordedEvents, objects: Any) -> list[str]:
+    """The Events of one round."""
+    recorder.events.clear()
+    snapshot = snapshot_of(objects)
+    reporter.report(snapshot, make_plan(snapshot, MAINTENANCE), DEFAULT_MAINTENANCE_LABEL)
+    assert all(is_sentence(message.replace("=true", "")) for _, _, message in recorder.events)
+    return [reason for name, reason, _ in recorder.events]
+
+
+def labelled(name: str, value: str = "true") -> JsonObject:
+    label = DEFAULT_MAINTENANCE_LABEL
+    return node(name, labels={label.key: value})
+
+
+def test_a_node_is_reported_when_it_is_to_be_emptied_stuck_empty_and_back() -> None:
+    owner = deployment("shop/web", replicas=1)
+    owned = replicaset("shop/web-5d", replicas=1, owner=owner)
+    agents = daemonset("shop/agent")
+    agent = pod("shop/agent-1", on="a", owner=agents)
+    web, bare = pod("shop/web-5d-1", on="a", owner=owned), pod("shop/bare", on="a")
+    common = [owner, owned, agents, agent, node("b")]
+    recorder = RecordedEvents()
+    reporter = MaintenanceReporter(recorder)
+    assert reported(reporter, recorder, [*common, node("a"), web, bare]) == []
+    under = [*common, labelled("a")]
+    assert reported(reporter, recorder, [*under, web, bare]) == ["MaintenanceStarted"]
+    assert reported(reporter, recorder, [*under, web, bare]) == []
+    assert reported(reporter, recorder, [*under, bare]) == ["PodsStay"]
+    assert "shop/bare" in recorder.events[0][2]
+    assert "agent" not in recorder.events[0][2], "it belongs to the node"
+    assert reported(reporter, recorder, [*under, bare]) == [], "once is enough"
+    assert reported(reporter, recorder, under) == ["NodeEmptied"]
+    assert reported(reporter, recorder, under) == []
+    assert reported(reporter, recorder, [*common, labelled("a", "no")]) == ["MaintenanceEnded"]
+    assert reported(reporter, recorder, [*under]) == [], "it was empty from the beginning"
+    assert reported(reporter, recorder, common) == [], "a node that is deleted ends nothing"
+
+
+# ---------------------------------------------------------------- on a cluster
+
+
+def own_events(sandbox: Sandbox, about: str, namespace: str = "") -> list[JsonObject]:
+    path = f"/api/v1/namespaces/{namespace or sandbox.namespace}/events"
+    found = sandbox.outside.get(path)["items"]
+    return [
+        event
+        for event in found
+        if event["involvedObject"]["name"] == about
+        and event.get("source", {}).get("component") == "rescheduler"
+    ]
+
+
+async def test_a_repeated_event_is_counted_and_one_that_was_deleted_is_created_again(
+    sandbox: Sandbox,
+) -> None:
+    about = about_pod(sandbox.namespace, "web-1", "uid-1")
+    async with client_for(sandbox.cluster) as client:
+        recorder = EventRecorder(client)
+        for number in range(3):
+            await recorder.send(about, "Tried", f"Tried it {number} times.", warning=True)
+        (event,) = own_events(sandbox, "web-1")
+        assert (event["count"], event["message"]) == (3, "Tried it 2 times.")
+        assert (event["type"], event["firstTimestamp"]) == ("Warning", event["firstTimestamp"])
+        name = event["metadata"]["name"]
+        sandbox.outside.delete(f"/api/v1/namespaces/{sandbox.namespace}/events/{name}")
+        await recorder.send(about, "Tried", "Tried it 4 times.", warning=True)
+        (event,) = own_events(sandbox, "web-1")
+        assert (event["count"], event["message"]) == (4, "Tried it 4 times.")
+
+
+async def test_rounds_report_on_nodes_and_dry_runs_do_not(sandbox: Sandbox) -> None:
+    (name,) = sandbox.add_nodes("a")
+    (found,) = sandbox.deploy("web", 1)
+    assert node_of(found) == name
+    set_maintenance(sandbox, name, "true")
+    async with planning_loop_on(sandbox, dry_run=True) as loop:
+        await run_for_one_round(loop)
+    assert own_events(sandbox, name, "default") == []
+    async with planning_loop_on(sandbox) as loop:
+        await run_for_one_round(loop)
+    started, stays = sorted(own_events(sandbox, name, "default"), key=lambda e: str(e["reason"]))
+    assert (started["reason"], stays["reason"]) == ("MaintenanceStarted", "PodsStay")
+    assert "1 pod has to leave it" in started["message"]
+    assert found["metadata"]["name"] in stays["message"]
+    uid = sandbox.outside.get(f"/api/v1/nodes/{name}")["metadata"]["uid"]
+    assert started["involvedObject"]["uid"] == uid
+    set_maintenance(sandbox, name, None)
+
+
+async def run_for_one_round(loop: Any) -> None:
+    """Run the loop until it has finished a round, and stop it: that sends its Events."""
+    finished = asyncio.Event()
+    loop.subscribe(lambda done: finished.set())
+    running = asyncio.create_task(loop.run())
+    try:
+        async with asyncio.timeout(60):
+            await finished.wait()
+            loop.stop()
+            await running
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
