@@ -32,8 +32,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "doctor": {"install", "controller", "extender", "migration", "kube", "model"},
     "simulation": {"controller", "migration", "kube", "planning", "files", "settings", "model"},
     "plugins": {"planning", "files", "settings", "model"},
+    "monitoring": {"controller", "extender", "migration", "kube", "planning", "settings", "model"},
     "cli": {
         "plugins",
+        "monitoring",
         "doctor",
         "install",
         "simulation",
@@ -98,7 +100,14 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
     "controller": [
         {"program"},
         {"migration_controller", "planning_loop", "drain"},
-        {"change_handlers", "move_requests", "round_cache", "overload_trigger", "stale_migrations"},
+        {
+            "change_handlers",
+            "controller_observer",
+            "move_requests",
+            "overload_trigger",
+            "round_cache",
+            "stale_migrations",
+        },
         {
             "cordons",
             "in_flight_limiter",
@@ -112,13 +121,14 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
     "extender": [
         {"serve_program"},
         {"extender_server"},
-        {"http_server", "health_server"},
+        {"http_server"},
         {"handlers", "webhook", "client_authorization"},
         {"scheduling_response"},
         {"scheduling_request"},
         {"assumed_pods", "filter", "prioritize", "waiting_migrations", "replacement_marker"},
         {"live_node_loads", "protocol", "tls", "http"},
     ],
+    "monitoring": [{"monitoring"}, {"health", "metrics", "monitoring_server"}],
     "doctor": [
         {"checkup"},
         {"installation", "lease_check", "rights_check", "webhook_check"},

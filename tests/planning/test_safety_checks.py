@@ -10,8 +10,9 @@ from testcluster.snapshots import snapshot_of
 def test_a_cluster_with_many_pending_pods_is_left_alone() -> None:
     waiting = [pod(f"shop/p{number:03}") for number in range(132)]
     assert failed_safety_check(snapshot_of([node("a"), *waiting]), Policy()) == (
+        "TooManyPendingPods",
         "132 pods are pending, more than maxPendingPods (100): "
-        "nothing is moved until the cluster has calmed down"
+        "nothing is moved until the cluster has calmed down",
     )
     assert failed_safety_check(snapshot_of([node("a"), *waiting[:100]]), Policy()) is None
 
@@ -19,7 +20,7 @@ def test_a_cluster_with_many_pending_pods_is_left_alone() -> None:
 def test_one_pending_pod_is_one_too_many_if_none_may_be() -> None:
     said = failed_safety_check(snapshot_of([node("a"), pod("shop/p")]), Policy(max_pending_pods=0))
     assert said is not None
-    assert said.startswith("1 pod is pending, more than maxPendingPods (0)")
+    assert said.sentence.startswith("1 pod is pending, more than maxPendingPods (0)")
 
 
 def test_pods_that_are_gated_or_have_room_kept_for_them_do_not_count() -> None:
@@ -50,8 +51,9 @@ def test_pods_that_have_ended_are_not_pending() -> None:
 def test_a_cluster_with_many_nodes_not_ready_is_left_alone() -> None:
     nodes = [node(name, ready=name not in "abc") for name in "abcdefghij"]
     assert failed_safety_check(snapshot_of(nodes), Policy()) == (
+        "TooManyUnreadyNodes",
         "3 of 10 nodes are not ready, more than maxUnreadyNodesPercent (20%): "
-        "nothing is moved until the cluster has calmed down"
+        "nothing is moved until the cluster has calmed down",
     )
     assert (
         failed_safety_check(snapshot_of(nodes[1:]), Policy(max_unready_nodes_percent=23.0)) is None

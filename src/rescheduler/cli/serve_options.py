@@ -70,6 +70,15 @@ WebhookUrl = Annotated[
         metavar="URL", help="Register the webhook under this URL, for use outside the cluster."
     ),
 ]
+HealthAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--health",
+        metavar="HOST:PORT",
+        help="Serve probes (/healthz and /readyz), /metrics and /status over plain HTTP on this "
+        "address.",
+    ),
+]
 
 DEFAULT_PORT = 443
 NAME = re.compile(r"[A-Za-z0-9._:*-]+")

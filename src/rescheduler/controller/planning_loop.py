@@ -9,7 +9,9 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from datetime import datetime, timedelta
 
+from rescheduler.controller.controller_observer import NO_OBSERVER, ControllerObserver
 from rescheduler.controller.cordons import cordon_patch
 from rescheduler.controller.move_requests import MoveRequester, later_moves, select_moves
 from rescheduler.controller.overload_trigger import OverloadTrigger
@@ -19,7 +21,14 @@ from rescheduler.controller.past_moves import (
     unreplaced_pods,
     workloads_ignoring_nominations,
 )
-from rescheduler.controller.round_cache import Round, RoundCache, is_idle
+from rescheduler.controller.round_cache import (
+    Round,
+    RoundAttempt,
+    RoundCache,
+    RoundSeconds,
+    RoundTrigger,
+    is_idle,
+)
 from rescheduler.controller.stale_migrations import StaleMigrations
 from rescheduler.errors import (
     Conflict,
@@ -66,6 +75,7 @@ class PlanningLoop:
         strategies: Mapping[str, type[Strategy]] = {},
         dry_run: bool = False,
         clock: Clock = WALL_CLOCK,
+        observer: ControllerObserver = NO_OBSERVER,
     ) -> None:
         self.policy = policy
         self.placing_blocker = ""
@@ -76,6 +86,9 @@ class PlanningLoop:
         self._strategies = strategies
         self._dry_run = dry_run
         self._clock = clock
+        self._observer = observer
+        self.plan_began: float | None = None
+        """By the clock's seconds: since when a plan has been being made; None while none is."""
         self._requester = MoveRequester(server)
         self._stale_migrations = StaleMigrations(server, Executor(server, watches), clock)
         self._overloaded_rounds: dict[str, int] = {}
@@ -84,11 +97,16 @@ class PlanningLoop:
         """What the last plan with moves wanted after its first wave."""
         self._subscribers: list[Callable[[Round], None]] = []
         self._round_cache = RoundCache(watches)
+        self.last_attempt: RoundAttempt | None = None
+        """The last round, also one without a plan."""
+        self.next_round: datetime | None = None
+        """When the interval will be over; None while a round runs."""
+        self._trigger = RoundTrigger.START
         self._triggered = asyncio.Event()
         self._stopping = asyncio.Event()
         self._under_maintenance: set[str] = set()
         self._overload_trigger = OverloadTrigger(
-            watches.tables, lambda: self.policy, self.trigger_round
+            watches.tables, lambda: self.policy, lambda: self.trigger_round(RoundTrigger.OVERLOAD)
         )
 
     async def run(self) -> None:
@@ -97,13 +115,37 @@ class PlanningLoop:
             stack.callback(self._store.subscribe(NODE, self._node_changed))
             stack.enter_context(self._overload_trigger.watching(self._store))
             while not self._stopping.is_set():
-                try:
-                    await self.run_round()
-                except ReschedulerError as error:
-                    logger.warning("Failed a round", extra={"error": str(error)})
-                except Exception:
-                    logger.exception("Failed a round")
+                await self._attempt_round()
                 await self._until_next_round()
+
+    async def _attempt_round(self) -> None:
+        """Run a round, and go on if it fails."""
+        trigger, self._trigger = self._trigger, RoundTrigger.INTERVAL
+        before, started, self.next_round = self._last_round, self._clock.now(), None
+        finished, error = None, ""
+        try:
+            finished = await self.run_round()
+        except ReschedulerError as failure:
+            error = str(failure)
+            logger.warning("Failed a round", extra={"error": error})
+        except Exception as failure:
+            error = f"{type(failure).__name__}: {failure}"
+            logger.exception("Failed a round")
+        is_unchanged = finished is not None and finished is before
+        self.last_attempt = RoundAttempt(
+            trigger,
+            started,
+            self._clock.now(),
+            finished,
+            error,
+            is_unchanged,
+            was_stopped=self._stopping.is_set(),
+        )
+        self._observer.round_ended(self.last_attempt)
+
+    @property
+    def _last_round(self) -> Round | None:
+        return None if self.last_attempt is None else self.last_attempt.round
 
     def stop(self) -> None:
         """End when the current writes are finished; a plan that is being made is dropped."""
@@ -124,31 +166,46 @@ class PlanningLoop:
         cached = self._round_cache.get(policy, self._clock.now())
         if cached is not None:
             return self._publish(cached, why="nothing has changed since the last round")
+        seconds, started = self._clock.seconds, self._clock.seconds()
         if not self._dry_run:
             await self._cordon_nodes(policy)
             await self._stale_migrations.withdraw(self._watches.all_migrations(), policy)
+        cordoned = seconds()
         inputs = self._round_cache.current_inputs()
         snapshot = self._store.snapshot()
         migrations = self._watches.all_migrations()
         context = self._planning_context(migrations)
-        # In a thread: migrations in progress do not wait for a plan.
-        plan = await asyncio.to_thread(self._plan, snapshot, policy, context)
+        began = self.plan_began = seconds()
+        try:
+            # In a thread: migrations in progress do not wait for a plan.
+            plan = await asyncio.to_thread(self._plan, snapshot, policy, context)
+        finally:
+            self.plan_began = None
+        planned = seconds()
         if self._stopping.is_set():
             return None
         self._overloaded_rounds = {
             node: self._overloaded_rounds.get(node, 0) + 1 for node in plan.overloaded
         }
-        moves, skipped = select_moves(plan, context.in_flight, policy, self._strategies)
+        selected, skipped = select_moves(plan, context.in_flight, policy, self._strategies)
+        moves = selected
         if not self._dry_run:
             may_evict = policy.migration.deployment_coordination
             moves = [
                 move
-                for move in moves
+                for move in selected
                 if await self._requester.request(move, snapshot, migrations, may_evict=may_evict)
             ]
         if plan.moves:
             self._later_moves = later_moves(plan)
-        finished = Round(plan, tuple(moves), skipped)
+        asking = cordoned - started + seconds() - planned
+        finished = Round(
+            plan,
+            tuple(moves),
+            skipped,
+            not_created=len(selected) - len(moves),
+            seconds=RoundSeconds(began - cordoned, planned - began, asking),
+        )
         if plan.search_complete and is_idle(plan, migrations):
             valid_until = same_until(snapshot, policy, context)
             self._round_cache.store(finished, policy, inputs, valid_until)
@@ -158,8 +215,10 @@ class PlanningLoop:
         """Call back after every round."""
         self._subscribers.append(subscriber)
 
-    def trigger_round(self) -> None:
+    def trigger_round(self, why: RoundTrigger) -> None:
         """Start the next round soon, without waiting for the interval."""
+        if not self._triggered.is_set():
+            self._trigger = why
         self._triggered.set()
 
     # ------------------------------------------------------------ planning
@@ -223,7 +282,7 @@ class PlanningLoop:
         is_labelled = node is not None and is_under_maintenance(node, label)
         if is_labelled != (change.key in self._under_maintenance):
             self._under_maintenance ^= {change.key}
-            self.trigger_round()
+            self.trigger_round(RoundTrigger.MAINTENANCE)
 
     async def _cordon_nodes(self, policy: Policy) -> None:
         """Cordon nodes with a maintenance label, and uncordon those that have lost it."""
@@ -237,7 +296,7 @@ class PlanningLoop:
                 await self._server.patch(object_path(NODE, name), patch)
             except (Conflict, OutcomeUnknown, NotFound):
                 # It was changed or deleted meanwhile; the watch will show how.
-                self.trigger_round()
+                self.trigger_round(RoundTrigger.NODE_CHANGED)
                 continue
             except (Refused, Forbidden) as error:
                 # The pods of the node can be moved all the same.
@@ -259,8 +318,10 @@ class PlanningLoop:
             stopping.cancel()
 
     async def _until_triggered(self) -> None:
+        seconds = self.policy.rescheduling_interval_seconds
+        self.next_round = self._clock.now() + timedelta(seconds=seconds)
         try:
-            async with asyncio.timeout(self.policy.rescheduling_interval_seconds):
+            async with asyncio.timeout(seconds):
                 await self._triggered.wait()
                 await asyncio.sleep(TRIGGER_DELAY_SECONDS)
         except TimeoutError:

@@ -7,12 +7,26 @@ moves end. Until the first of these, another plan would be the same.
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import NamedTuple
 
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.planning.plan import Move, Plan
 from rescheduler.settings import Policy
+
+
+class RoundSeconds(NamedTuple):
+    """How long the parts of a round took."""
+
+    read: float = 0.0
+    """To take the snapshot, and gather what else the planner needs."""
+    plan: float = 0.0
+    ask: float = 0.0
+    """To write: cordons, and the Migrations of moves."""
+
+
+NO_SECONDS = RoundSeconds()
 
 
 @dataclass(frozen=True)
@@ -24,6 +38,36 @@ class Round:
     """The moves for which Migrations were created; in a dry run, would have been."""
     skipped: dict[str, str]
     """By pod: why a planned move was not requested."""
+    not_created: int = 0
+    """For how many moves no Migration could be created."""
+    seconds: RoundSeconds = NO_SECONDS
+
+
+class RoundTrigger(StrEnum):
+    """What started a round. The values are the rest of a sentence: it began because ..."""
+
+    START = "the controller began to lead"
+    INTERVAL = "the interval was over"
+    MAINTENANCE = "a maintenance label was set or removed"
+    OVERLOAD = "a node became overloaded"
+    POLICY = "the policy was reloaded"
+    NODE_CHANGED = "a node changed while it was cordoned"
+
+
+@dataclass(frozen=True)
+class RoundAttempt:
+    """A round that was begun, whether or not it came to a plan."""
+
+    trigger: RoundTrigger
+    started: datetime
+    ended: datetime
+    round: Round | None = None
+    """None if there is no plan: the view of the cluster was too old, or an error ended it."""
+    error: str = ""
+    is_unchanged: bool = False
+    """Whether nothing had changed, so that the plan is that of an earlier round."""
+    was_stopped: bool = False
+    """Whether it has no plan because the loop was stopped."""
 
 
 class PlanInputs(NamedTuple):

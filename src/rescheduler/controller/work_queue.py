@@ -3,13 +3,25 @@
 import asyncio
 from collections.abc import Hashable
 from random import Random
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from rescheduler.kube.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
 
 FAILURE_BACKOFF = Backoff(first_seconds=0.1, limit_seconds=30.0)
+
+
+class QueueCounts(NamedTuple):
+    """How many keys there are in each state."""
+
+    ready: int
+    """They are processed as soon as a worker is free."""
+    processing: int
+    delayed: int
+    """They come at a later time: because they failed, or to look again."""
+    failing: int
+    """They failed the last time."""
 
 
 class WorkQueue(Generic[K]):
@@ -68,6 +80,11 @@ class WorkQueue(Generic[K]):
     def failures(self, key: K) -> int:
         """How often in a row the key has failed."""
         return self._failures.get(key, 0)
+
+    def counts(self) -> QueueCounts:
+        """How much there is to do."""
+        sizes = self._ready.qsize(), len(self._processing), len(self._timers), len(self._failures)
+        return QueueCounts(*sizes)
 
     def drop(self, key: K) -> None:
         """Drop the timer and the failures of an object that no longer exists."""

@@ -1,9 +1,28 @@
 """What planning returns: moves in order, why the rest stayed, and the state before and after."""
 
+from enum import StrEnum
+
 import msgspec
 
 from rescheduler.model.moves import Mode
 from rescheduler.model.objects import Part
+
+
+class IdleReason(StrEnum):
+    """Why a plan has no moves, in a word to count and look up. `Plan.summary` is the sentence."""
+
+    NONE = ""
+    """It has moves."""
+    TOO_MANY_PENDING_PODS = "TooManyPendingPods"
+    TOO_MANY_UNREADY_NODES = "TooManyUnreadyNodes"
+    NO_NODES = "NoNodes"
+    NOTHING_TO_IMPROVE = "NothingToImprove"
+    NOT_WORTH_IT = "NotWorthIt"
+    UNFINISHED_MOVES = "UnfinishedMoves"
+    MOVES_TURNED_OFF = "MovesTurnedOff"
+    ONLY_PODS_OF_NODES = "OnlyPodsOfNodes"
+    ALL_BLOCKED = "AllBlocked"
+    OUT_OF_TIME = "OutOfTime"
 
 
 class Move(Part, frozen=True, omit_defaults=False):
@@ -46,6 +65,8 @@ class Assessment(Part, frozen=True, omit_defaults=False):
     objective: float
     per_node: dict[str, dict[str, float]]
     """Utilisation by node and resource, for drawing."""
+    measures: dict[str, dict[str, float]] = {}
+    """By strategy: how far the cluster is from what it wants, in the numbers that it measures."""
 
 
 class Plan(Part, frozen=True, omit_defaults=False):
@@ -61,5 +82,6 @@ class Plan(Part, frozen=True, omit_defaults=False):
     """One sentence: what the plan does or, if it does nothing, why."""
     search_complete: bool = True
     """Whether the search ended by itself. If the time was up, a longer one may find more moves."""
+    idle_reason: IdleReason = IdleReason.NONE
     unreadable: tuple[str, ...] = ()
     """The objects that cannot be decoded: the field, what was expected, and what follows."""

@@ -19,7 +19,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.assessment import assess, pods_in_use
 from rescheduler.planning.context import DEFAULT_CONTEXT, PlanningContext
 from rescheduler.planning.movability.group_parts import GroupPart
-from rescheduler.planning.plan import Assessment, BlockedPod, Plan
+from rescheduler.planning.plan import Assessment, BlockedPod, IdleReason, Plan
 from rescheduler.planning.plan_report import PlanReport
 from rescheduler.planning.planning_time import PlanningTime
 from rescheduler.planning.problem.problem import Problem
@@ -75,13 +75,16 @@ class _Planner:
         problem = self._problem(at_rest)
         stop = failed_safety_check(self._snapshot, self._policy)
         if stop is not None:
-            return _nothing(problem, stop)
+            return _nothing(problem, stop.sentence, stop.reason)
         if not problem.objective.strategies:
             plan = _plan(problem, [], is_complete=True)
             if plan.blocked:
                 return plan
+            has_nodes = len(self._snapshot.nodes) > 0
             return msgspec.structs.replace(
-                plan, summary=f"Nothing to move: {_idle_reason(problem)}."
+                plan,
+                summary=f"Nothing to move: {_idle_reason(problem)}.",
+                idle_reason=IdleReason.NOTHING_TO_IMPROVE if has_nodes else IdleReason.NO_NODES,
             )
         demanding = problem.objective.demanding(problem.movable_on)
         # First, because the search for what is worth it may use up the time.
@@ -96,7 +99,7 @@ class _Planner:
         if plan.moves or plan.blocked:
             return plan
         reason = f"Nothing to move: {dropped.name} found nothing that is worth its moves."
-        return msgspec.structs.replace(plan, summary=reason)
+        return msgspec.structs.replace(plan, summary=reason, idle_reason=IdleReason.NOT_WORTH_IT)
 
     def _problem(self, at_rest: frozenset[str]) -> Problem:
         """What is to be planned. Pods of a group that cannot leave together stay from the start:
@@ -145,7 +148,7 @@ class _Planner:
         if found.was_cut_short and not found.steps:
             seconds = problem.policy.planning_timeout_seconds
             reason = f"Nothing found within planningTimeout ({seconds:g} s)."
-            return _nothing(problem, reason, is_complete)
+            return _nothing(problem, reason, IdleReason.OUT_OF_TIME, is_complete)
         return _plan(problem, found.steps, is_complete)
 
 
@@ -167,32 +170,36 @@ def _not_worth_it(problem: Problem, steps: Sequence[SearchStep]) -> Strategy | N
 
 
 def _plan(problem: Problem, steps: Sequence[SearchStep], is_complete: bool) -> Plan:
-    before = _assessment(problem, (), problem.stated_value + problem.pod_cost)
+    before = _assessment_of_start(problem)
     report = PlanReport(problem, steps)
     blocked = tuple(report.blocked())
-    cost = report.totals.recomputed_total() + problem.pod_cost - report.gained_by_pods
+    totals = report.totals
+    cost = totals.recomputed_total() + problem.pod_cost - report.gained_by_pods
+    measures = problem.objective.measures(totals.used, totals.movable, report.rule_costs)
     return Plan(
         moves=report.moves,
         blocked=blocked,
         before=before,
-        after=_assessment(problem, steps, cost),
+        after=_assessment(problem, steps, cost, measures),
         overloaded=_overloaded(problem),
         summary=_summary(problem, steps, blocked, is_complete),
         search_complete=is_complete,
+        idle_reason=_why_idle(problem, steps, blocked),
         unreadable=_unreadable(problem),
     )
 
 
-def _nothing(problem: Problem, reason: str, is_complete: bool = True) -> Plan:
-    now = _assessment(problem, (), problem.stated_value + problem.pod_cost)
+def _nothing(problem: Problem, sentence: str, reason: IdleReason, is_complete: bool = True) -> Plan:
+    now = _assessment_of_start(problem)
     return Plan(
         moves=(),
         blocked=(),
         before=now,
         after=now,
         overloaded=_overloaded(problem),
-        summary=reason,
+        summary=sentence,
         search_complete=is_complete,
+        idle_reason=reason,
         unreadable=_unreadable(problem),
     )
 
@@ -210,7 +217,17 @@ def _unreadable(problem: Problem) -> tuple[str, ...]:
     )
 
 
-def _assessment(problem: Problem, steps: Sequence[SearchStep], objective: float) -> Assessment:
+def _assessment_of_start(problem: Problem) -> Assessment:
+    measures = problem.objective.measures(problem.load.used, problem.movable_on, problem.rule_costs)
+    return _assessment(problem, (), problem.stated_value + problem.pod_cost, measures)
+
+
+def _assessment(
+    problem: Problem,
+    steps: Sequence[SearchStep],
+    objective: float,
+    measures: dict[str, dict[str, float]],
+) -> Assessment:
     """The cluster after these steps."""
     in_use, used = pods_in_use(problem.load), problem.load.used.copy()
     for pod, source, target in steps:
@@ -219,13 +236,24 @@ def _assessment(problem: Problem, steps: Sequence[SearchStep], objective: float)
         used[:, target] += demand
         in_use[source] -= 1
         in_use[target] += 1
-    return assess(problem.load, used, in_use, objective)
+    return assess(problem.load, used, in_use, objective, measures)
 
 
 def _idle_reason(problem: Problem) -> str:
     if not len(problem.snapshot.nodes):
         return "the cluster has no nodes"
     return problem.objective.idle_reasons()
+
+
+def _why_idle(
+    problem: Problem, steps: Sequence[SearchStep], blocked: tuple[BlockedPod, ...]
+) -> IdleReason:
+    if steps:
+        return IdleReason.NONE
+    if problem.max_moves == 0:
+        is_on = problem.policy.max_reschedule_pods > 0
+        return IdleReason.UNFINISHED_MOVES if is_on else IdleReason.MOVES_TURNED_OFF
+    return IdleReason.ALL_BLOCKED if blocked else IdleReason.ONLY_PODS_OF_NODES
 
 
 def _summary(

@@ -21,6 +21,7 @@ from rescheduler.cli.serve_options import (
     Certificates,
     CertificatesSecret,
     ClientCa,
+    HealthAddress,
     Names,
     ServeArguments,
     WebhookService,
@@ -56,13 +57,7 @@ def run(
     bind_client: BindClients = None,
     webhook_service: WebhookService = None,
     webhook_url: WebhookUrl = None,
-    health: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Answer probes (/healthz and /readyz) over plain HTTP on this address.",
-        ),
-    ] = None,
+    health: HealthAddress = None,
     no_leader_election: NoLeaderElection = False,
     leader_election_lease: LeaderElectionLease = None,
     leader_election_identity: LeaderElectionIdentity = None,
@@ -137,15 +132,28 @@ async def run_controller(
     from rescheduler.cli.connection import connect
     from rescheduler.cli.election import connect_with_election
     from rescheduler.cli.signals import run_until_signalled
+    from rescheduler.controller.controller_observer import NO_OBSERVER
     from rescheduler.controller.program import Program
+    from rescheduler.controller.round_cache import RoundTrigger
 
+    monitoring = None
+    if health_address is not None:
+        from rescheduler.monitoring.monitoring import Monitoring
+
+        monitoring = Monitoring(
+            loaded.policy,
+            strategies=loaded.strategies,
+            dry_run=dry_run,
+            serves=serve_options is not None,
+        )
+    on_request = monitoring.requests if monitoring is not None else None
     async with AsyncExitStack() as stack:
         elector = None
         if lease_options is not None:
-            connecting = connect_with_election(access, lease_options)
+            connecting = connect_with_election(access, lease_options, on_request)
             server, elector = await stack.enter_async_context(connecting)
         else:
-            server = await stack.enter_async_context(connect(access))
+            server = await stack.enter_async_context(connect(access, on_request))
         if elector is None and not dry_run:
             consequence = "with a second controller, twice as many pods may be moved at once"
             logger.warning("Running without leader election", extra={"consequence": consequence})
@@ -157,9 +165,12 @@ async def run_controller(
             dry_run=dry_run,
             leadership=elector,
             clock=server.server_clock,
+            observer=monitoring.controller if monitoring is not None else NO_OBSERVER,
         )
+        extender = None
         if serve_options is not None:
             from rescheduler.extender.extender_server import ExtenderServer
+            from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER
 
             extender = ExtenderServer(
                 server,
@@ -167,12 +178,11 @@ async def run_controller(
                 program.watches,
                 loaded.policy,
                 serve_options,
-                on_overload=lambda node: program.trigger_round(),
+                on_overload=lambda node: program.trigger_round(RoundTrigger.OVERLOAD),
+                observer=(monitoring and monitoring.serving) or NO_SERVING_OBSERVER,
             )
             program.add(extender)
-        if health_address is not None:
-            from rescheduler.extender.health_server import HealthServer
-
-            why_not_ready = program.store.why_not_current
-            program.add(HealthServer(*health_address, loaded.policy, why_not_ready))
-        await run_until_signalled(program, loaded)
+        if monitoring is not None and health_address is not None:
+            monitoring.watch_controller(program, extender, health_address)
+        on_rejected = monitoring.policy_rejected if monitoring is not None else None
+        await run_until_signalled(program, loaded, on_rejected)

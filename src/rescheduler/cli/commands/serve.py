@@ -11,10 +11,12 @@ from rescheduler.cli.serve_options import (
     Certificates,
     CertificatesSecret,
     ClientCa,
+    HealthAddress,
     Names,
     ServeArguments,
     WebhookService,
     WebhookUrl,
+    host_and_port,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ def serve(
     bind_client: BindClients = None,
     webhook_service: WebhookService = None,
     webhook_url: WebhookUrl = None,
+    health: HealthAddress = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -57,18 +60,35 @@ def serve(
         webhook_url=webhook_url,
     )
     options = arguments.options()
+    health_address = host_and_port("--health", health) if health is not None else None
     loaded = load_policy(policy)
     log_to_stderr()
-    asyncio.run(serve_until_stopped(loaded, options, ClusterAccess(kubeconfig, context)))
+    access = ClusterAccess(kubeconfig, context)
+    asyncio.run(serve_until_stopped(loaded, options, health_address, access))
 
 
 async def serve_until_stopped(
-    loaded: LoadedPolicy, options: "ServeOptions", access: ClusterAccess
+    loaded: LoadedPolicy,
+    options: "ServeOptions",
+    health_address: tuple[str, int] | None,
+    access: ClusterAccess,
 ) -> None:
     """Serve until a signal stops it."""
     from rescheduler.cli.connection import connect
     from rescheduler.cli.signals import run_until_signalled
+    from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER
     from rescheduler.extender.serve_program import ServeProgram
 
-    async with connect(access) as server:
-        await run_until_signalled(ServeProgram(server, loaded.policy, options), loaded)
+    monitoring = None
+    if health_address is not None:
+        from rescheduler.monitoring.monitoring import Monitoring
+
+        monitoring = Monitoring(loaded.policy, serves=True)
+    on_request = monitoring.requests if monitoring is not None else None
+    async with connect(access, on_request) as server:
+        observer = (monitoring and monitoring.serving) or NO_SERVING_OBSERVER
+        program = ServeProgram(server, loaded.policy, options, observer)
+        if monitoring is not None and health_address is not None:
+            monitoring.watch_extender(program, health_address)
+        on_rejected = monitoring.policy_rejected if monitoring is not None else None
+        await run_until_signalled(program, loaded, on_rejected)

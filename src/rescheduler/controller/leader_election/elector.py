@@ -85,6 +85,23 @@ class LeaderElector:
         """Whether we have ever tried to write our name into the Lease."""
 
     @property
+    def lease_key(self) -> str:
+        """`namespace/name` of the Lease."""
+        return self._key
+
+    @property
+    def identity(self) -> str:
+        """Our name in the Lease."""
+        return self._options.identity
+
+    @property
+    def leader(self) -> str:
+        """Who held the Lease when we last looked; empty if nobody did, or we have not looked."""
+        if self.fence.held is not None:
+            return self.identity
+        return "" if self._observed is None else self._observed.spec.holder_identity
+
+    @property
     def _path(self) -> str:
         return object_path(LEASE, self._key)
 

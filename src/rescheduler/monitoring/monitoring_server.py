@@ -1,0 +1,95 @@
+"""Serves probes, metrics and status over plain HTTP.
+
+It runs on the loop of migrations: if that hangs, there is no answer, and the kubelet restarts the
+pod.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from rescheduler.errors import SettingsError
+from rescheduler.extender.http.listener import listening_sockets
+from rescheduler.settings import Policy
+
+logger = logging.getLogger(__name__)
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True)
+class Pages:
+    """What is served. Each function is called when it is asked for, and takes no time."""
+
+    why_not_ready: Callable[[], str]
+    """Why `/readyz` fails: what is missing. Empty if nothing is."""
+    why_restart: Callable[[], str] = str
+    """Why `/healthz` fails: what only a restart mends. Empty if there is nothing."""
+    metrics: Callable[[], tuple[bytes, str]] | None = None
+    """The content of `/metrics`, and its type."""
+    status: Callable[[], bytes] | None = None
+    """The content of `/status`, as JSON."""
+
+
+class MonitoringServer:
+    """Serves `/healthz`, `/readyz`, `/metrics` and `/status`. `run` it until it is cancelled."""
+
+    def __init__(self, address: tuple[str, int], policy: Policy, pages: Pages) -> None:
+        self.policy = policy
+        self._host, self._port = address
+        self._pages = pages
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        runner = web.AppRunner(self._application(), access_log=None, handle_signals=False)
+        await runner.setup()
+        try:
+            await self._listen(runner)
+            await asyncio.Event().wait()
+        finally:
+            await runner.cleanup()
+
+    def _application(self) -> web.Application:
+        app = web.Application()
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        if self._pages.metrics is not None:
+            app.router.add_get("/metrics", self._metrics)
+        if self._pages.status is not None:
+            app.router.add_get("/status", self._status)
+        return app
+
+    async def _listen(self, runner: web.AppRunner) -> None:
+        try:
+            sockets = await listening_sockets(self._host, self._port)
+        except (OSError, UnicodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            place = f"{self._host}:{self._port}"
+            raise SettingsError(f"{place}: cannot listen there: {why}") from error
+        for sock in sockets:
+            await web.SockSite(runner, sock).start()
+        port = sockets[0].getsockname()[1]
+        logger.info("Answering probes", extra={"host": self._host, "port": port})
+
+    async def _healthz(self, request: web.Request) -> web.StreamResponse:
+        return probe_answer(self._pages.why_restart())
+
+    async def _readyz(self, request: web.Request) -> web.StreamResponse:
+        return probe_answer(self._pages.why_not_ready())
+
+    async def _metrics(self, request: web.Request) -> web.StreamResponse:
+        assert self._pages.metrics is not None
+        content, content_type = self._pages.metrics()
+        return web.Response(body=content, headers={"Content-Type": content_type})
+
+    async def _status(self, request: web.Request) -> web.StreamResponse:
+        assert self._pages.status is not None
+        return web.Response(body=self._pages.status(), content_type=JSON)
+
+
+def probe_answer(why_not: str) -> web.Response:
+    """The answer to a probe, which fails for a reason."""
+    return web.Response(status=503 if why_not else 200, text=f"{why_not or 'ok'}\n")
