@@ -124,29 +124,24 @@ CASES = (
     ),
     Case(
         alerts.ROUNDS_STOPPED,
-        # The other replica has rounds as well: those of its time as a leader.
-        series("rescheduler_leader", "1+0x120")
-        | series("rescheduler_leader", "0+0x120", B)
-        | series("rescheduler_last_round_timestamp_seconds", "60+0x120")
-        | series("rescheduler_last_round_timestamp_seconds", "30+0x120", B),
+        series("rescheduler_last_round_timestamp_seconds", "60+0x120"),
         fires_at_minute=61,
         value="1h 0m 0s",
     ),
     *(
         Case(
             alerts.NOTHING_PLANNED,
-            series("rescheduler_leader", constant(1))
-            | series("rescheduler_planned_moves", constant(0), strategy="LoadBalancing")
-            | series("rescheduler_migrations", constant(0), phase="Pending")
-            | problem,
+            series("rescheduler_plan_idle", constant(1), reason="AllBlocked")
+            | series(f"rescheduler_{name}", constant(value), plan="before", strategy="Any"),
             fires_at_minute=61,
+            labels={**TARGET, "reason": "AllBlocked"},
         )
-        for problem in (
-            series("rescheduler_overloaded_nodes", constant(2), plan="before"),
-            series("rescheduler_rule_violations", constant(1), plan="before", strategy="X"),
-            series(
-                "rescheduler_cluster_imbalance_ratio", constant(0.4), plan="before", resource="cpu"
-            ),
+        for name, value in (
+            ("overloaded_nodes", 2),
+            ("overcommitted_nodes", 1),
+            ("rule_violations", 1),
+            ("pods_to_drain", 3),
+            ("load_difference_ratio", 0.4),
         )
     ),
     Case(
@@ -156,8 +151,7 @@ CASES = (
     ),
     Case(
         alerts.MIGRATION_STUCK,
-        series("rescheduler_leader", "1+0x120")
-        | series("rescheduler_oldest_migration_seconds", "0+60x60"),
+        series("rescheduler_oldest_migration_seconds", "0+60x60"),
         fires_at_minute=30,
         value="30m 0s",
     ),
@@ -215,15 +209,16 @@ def short_trouble(usual: float, trouble: float, minutes: int) -> str:
 def healthy_day() -> Series:
     """A day on which all alerts are silent, though it is not without trouble.
 
-    A leads until noon, when the Deployment is updated: A is replaced by C, and B leads. B was the
-    leader before, so it still has what it planned then.
+    A leads until noon, when the Deployment is updated: A is replaced by C, and B leads. Only who
+    leads has metrics of plans and migrations.
     """
     requests, finished = "rescheduler_api_requests_total", "rescheduler_migrations_finished_total"
     rounds, certificate = (
         "rescheduler_rounds_total",
         "rescheduler_certificate_expiry_timestamp_seconds",
     )
-    imbalance, cpu = "rescheduler_cluster_imbalance_ratio", {"resource": "cpu", "plan": "before"}
+    overloaded, idle = "rescheduler_overloaded_nodes", "rescheduler_plan_idle"
+    before = {"plan": "before", "strategy": "Any"}
     day = DAY_MINUTES
     parts = (
         series("rescheduler_build_info", all_day(1), B),
@@ -239,21 +234,20 @@ def healthy_day() -> Series:
         series(rounds, f"0+2x300 600+0x7 602+2x{day - 309}", B, result="planned"),
         series(rounds, f"0+0x300 2+2x7 16+0x{day - 309}", B, result="failed"),
         series("rescheduler_last_round_timestamp_seconds", "0+60x720 stale"),
-        series("rescheduler_last_round_timestamp_seconds", f"7+0x720 {721 * 60}+60x720", B),
-        series("rescheduler_last_round_timestamp_seconds", after_noon("0+0"), C),
-        # Two nodes are overloaded for 50 minutes. What B planned before A led would be worse.
-        series("rescheduler_overloaded_nodes", short_trouble(0, 2, minutes=50), plan="before"),
-        series("rescheduler_overloaded_nodes", f"3+0x720 0+0x{day - 721}", B, plan="before"),
-        series(imbalance, all_day(0.15), **cpu),
-        series(imbalance, f"0.5+0x720 0.1+0x{day - 721}", B, **cpu),
-        # Pods break a rule for two hours, and are moved one by one; then two are planned.
-        series("rescheduler_rule_violations", "4+0x240 0+0x479 stale", plan="before", strategy="X"),
-        series("rescheduler_migrations", "1+0x120 0+0x599 stale", phase="InProgress"),
-        series("rescheduler_planned_moves", "0+0x120 2+0x120 0+0x478 stale", strategy="X"),
-        series("rescheduler_planned_moves", all_day(0), B, strategy="X"),
+        series("rescheduler_last_round_timestamp_seconds", f"_x722 {722 * 60}+60x717", B),
+        # Two nodes are overloaded for 50 minutes, and no pod of theirs may be moved.
+        series(overloaded, short_trouble(0, 2, minutes=50), **before),
+        series(idle, "_x600 1+0x49 stale", reason="AllBlocked"),
+        # Pods leave a node for two hours, and nothing else is planned meanwhile.
+        series("rescheduler_pods_to_drain", "4+0x120 0+0x599 stale", **before),
+        series(idle, "1+0x120 stale", reason="UnfinishedMoves"),
+        # All afternoon, no move could improve what is wrong.
+        series("rescheduler_overcommitted_nodes", f"_x722 1+0x{day - 723}", B, **before),
+        series("rescheduler_rule_violations", f"_x722 2+0x{day - 723}", B, **before),
+        series("rescheduler_load_difference_ratio", f"_x722 0.5+0x{day - 723}", B, **before),
+        series(idle, f"_x722 1+0x{day - 723}", B, reason="NothingToImprove"),
         series("rescheduler_policy_last_reload_successful", short_trouble(1, 0, minutes=4), B),
         series("rescheduler_oldest_migration_seconds", short_trouble(140, 1000, minutes=4)),
-        series("rescheduler_oldest_migration_seconds", f"9000+0x719 0+0x{day - 720}", B),
         # Two moves fail when there are no others; later one in eleven.
         series(finished, f"0+0x300 0+0.2x{day - 301}", outcome="Landed", mode="Handoff"),
         series(finished, f"0+0x100 2+0x{day - 101}", B, outcome="Failed", mode="Evict"),

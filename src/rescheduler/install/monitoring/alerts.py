@@ -11,7 +11,7 @@ much larger value, raise the threshold too.
 from dataclasses import dataclass
 from typing import Any
 
-from rescheduler.install.monitoring.promql import INSTALLATION, acting, quantile
+from rescheduler.install.monitoring.promql import INSTALLATION, quantile
 from rescheduler.kube.live_store import MAX_STORE_AGE_SECONDS
 
 GROUP = "rescheduler"
@@ -160,35 +160,39 @@ ROUNDS_STOPPED = Alert(
     "ReschedulerRoundsStopped",
     WARNING,
     "5m",
-    # 60 times the default of reschedulingInterval. Zero means that there was no round yet.
-    f"time() - {max_of(acting('rescheduler_last_round_timestamp_seconds') + ' > 0')} > 1800",
+    # 60 times the default of reschedulingInterval.
+    f"time() - {max_of('rescheduler_last_round_timestamp_seconds')} > 1800",
     "The rescheduler has stopped planning.",
     "The last round in namespace {{ $labels.namespace }} was {{ $value | humanizeDuration }} ago.",
 )
 
 _OUT_OF_BALANCE = " or ".join(
-    max_of(f"{acting(selector)} > {limit}")
-    for selector, limit in (
-        ('rescheduler_overloaded_nodes{plan="before"}', "0"),
-        ('rescheduler_rule_violations{plan="before"}', "0"),
+    max_of(f'{metric}{{plan="before"}} > {limit}')
+    for metric, limit in (
+        ("rescheduler_overloaded_nodes", "0"),
+        ("rescheduler_overcommitted_nodes", "0"),
+        ("rescheduler_rule_violations", "0"),
+        ("rescheduler_pods_to_drain", "0"),
         # The default of imbalanceThreshold is 20 percentage points.
-        ('rescheduler_cluster_imbalance_ratio{plan="before"}', "0.2"),
+        ("rescheduler_load_difference_ratio", "0.2"),
     )
 )
 
-_UNDER_WAY = sum_of(acting('rescheduler_migrations{phase=~"Pending|InProgress"}'))
+# No move could improve anything; moves are under way; the policy allows none.
+_GOOD_REASONS = "NothingToImprove|UnfinishedMoves|MovesTurnedOff"
 
 NOTHING_PLANNED = Alert(
     "ReschedulerNothingPlanned",
     INFO,
     # A budget or a pod that has just started blocks a move for a while. An hour is no such while.
     "1h",
-    f"({_OUT_OF_BALANCE})"
-    f" unless on ({INSTALLATION}) {sum_of(acting('rescheduler_planned_moves'))} > 0"
-    f" unless on ({INSTALLATION}) {_UNDER_WAY} > 0",
+    f"max by ({INSTALLATION}, reason) "
+    f'(rescheduler_plan_idle{{reason!~"{_GOOD_REASONS}"}}) > 0'
+    f" and on ({INSTALLATION}) ({_OUT_OF_BALANCE})",
     "The cluster is out of balance, and nothing is planned.",
-    "Nodes are overloaded, pods break a rule, or the load is uneven. For an hour the rescheduler "
-    "in namespace {{ $labels.namespace }} has found no move that helps and is allowed.",
+    "Nodes are overloaded, pods break a rule or have to leave, or the load is uneven. For an hour "
+    "the rescheduler in namespace {{ $labels.namespace }} has planned no move: "
+    "{{ $labels.reason }}.",
 )
 
 POLICY_RELOAD_FAILED = Alert(
@@ -209,7 +213,7 @@ MIGRATION_STUCK = Alert(
     WARNING,
     "5m",
     # A step is given up after migration.timeout, 2 minutes by default.
-    f"{max_of(acting('rescheduler_oldest_migration_seconds'))} > 900",
+    f"{max_of('rescheduler_oldest_migration_seconds')} > 900",
     "A migration is stuck.",
     "A migration of the rescheduler in namespace {{ $labels.namespace }} has been in the same step "
     "for {{ $value | humanizeDuration }}.",

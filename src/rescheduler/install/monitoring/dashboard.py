@@ -11,7 +11,7 @@ from rescheduler.install.monitoring.grafana import (
     number,
     stacked_chart,
 )
-from rescheduler.install.monitoring.promql import acting, quantile
+from rescheduler.install.monitoring.promql import quantile
 
 CHOSEN = 'namespace=~"$namespace", job=~"$job"'
 """What the variables of the dashboard choose."""
@@ -24,16 +24,10 @@ def metric(name: str, *conditions: str) -> str:
     return f"rescheduler_{name}{{{', '.join((CHOSEN, *conditions))}}}"
 
 
-def total(name: str, *labels: str) -> str:
-    """What the acting replicas report, added up by labels."""
+def latest(name: str, *labels: str) -> str:
+    """What the leader reports. In a dry run all replicas do: the largest value counts."""
     by = f" by ({', '.join(labels)})" if labels else ""
-    return f"sum{by} ({acting(metric(name))})"
-
-
-def largest(name: str, *labels: str) -> str:
-    """The largest value that an acting replica reports."""
-    by = f" by ({', '.join(labels)})" if labels else ""
-    return f"max{by} ({acting(metric(name))})"
+    return f"max{by} ({metric(name)})"
 
 
 def per_minute(name: str, *labels: str) -> str:
@@ -59,12 +53,18 @@ def percentiles(histogram: str, *labels: str) -> tuple[Query, ...]:
     )
 
 
+def of_process(expression: str) -> str:
+    """What is known about our own processes; a job may have those of others too."""
+    return f"{expression} and on (namespace, job, instance) {metric('build_info')}"
+
+
 NO_DATA_IS_ZERO = " or vector(0)"
 FIRING = 'count(ALERTS{alertname=~"Rescheduler.*", alertstate="firing"})'
 _UNDER_WAY = 'phase=~"Pending|InProgress"'
 _LOST = 'outcome=~"Failed|CameBack"'
-IN_PROGRESS = f"sum ({acting(metric('migrations', _UNDER_WAY))})"
-LAST_ROUND = f"time() - max({acting(metric('last_round_timestamp_seconds'))} > 0)"
+PLANNED = f"sum({latest('planned_moves', 'strategy')})"
+IN_PROGRESS = f"sum({metric('migrations', _UNDER_WAY)})"
+LAST_ROUND = f"time() - {latest('last_round_timestamp_seconds')}"
 LOST_IN_A_DAY = f"sum(increase({metric('migrations_finished_total', _LOST)}[1d]))"
 DAYS_LEFT = f"(min({metric('certificate_expiry_timestamp_seconds')}) - time())"
 
@@ -93,7 +93,7 @@ ROWS = (
             number(
                 "Planned moves",
                 "How many moves the newest plan has.",
-                Query(total("planned_moves")),
+                Query(PLANNED),
             ),
             number(
                 "Migrations under way",
@@ -122,7 +122,7 @@ ROWS = (
             stacked_chart(
                 "Planned moves",
                 "How many moves the newest plan has, by the strategy that gains most from them.",
-                Query(total("planned_moves", "strategy"), "{{strategy}}"),
+                Query(latest("planned_moves", "strategy"), "{{strategy}}"),
             ),
             stacked_chart(
                 "Requested moves per minute",
@@ -140,7 +140,7 @@ ROWS = (
                 "Blocked pods",
                 "How many pods the newest plan leaves in place though a move would help, by "
                 "reason.",
-                Query(total("blocked_pods", "reason"), "{{reason}}"),
+                Query(latest("blocked_pods", "reason"), "{{reason}}"),
             ),
         ),
     ),
@@ -149,37 +149,57 @@ ROWS = (
         (
             chart(
                 "Imbalance",
-                "How far the load of the nodes is apart, as it is now and as it is after the plan.",
+                "Standard deviation of the load of the nodes, now and after the plan.",
                 Query(
-                    largest("cluster_imbalance_ratio", "resource", "plan"), "{{resource}} {{plan}}"
+                    latest("cluster_imbalance_ratio", "resource", "plan"), "{{resource}} {{plan}}"
                 ),
                 unit="percentunit",
             ),
             chart(
-                "Overloaded nodes",
-                "How many nodes are above their threshold, now and after the plan.",
-                Query(largest("overloaded_nodes", "plan"), "{{plan}}"),
+                "Fullest minus emptiest node",
+                "How far the loads of two nodes are apart, now and after the plan; from "
+                "imbalanceThreshold on, pods are moved.",
+                Query(latest("load_difference_ratio", "plan"), "{{plan}}"),
+                unit="percentunit",
             ),
             chart(
-                "Pods that break a rule",
-                "How many pods are where their own constraints or a strategy do not want them, "
-                "now and after the plan.",
-                Query(largest("rule_violations", "strategy", "plan"), "{{strategy}} {{plan}}"),
+                "Overloaded nodes",
+                "How many nodes are above their threshold, or hold more than they have, now and "
+                "after the plan.",
+                Query(latest("overloaded_nodes", "plan"), "overloaded {{plan}}"),
+                Query(latest("overcommitted_nodes", "plan"), "overcommitted {{plan}}"),
+            ),
+            chart(
+                "Pods in the wrong place",
+                "How many rules are broken by pods where they are, and how many pods have to leave "
+                "nodes under maintenance, now and after the plan.",
+                Query(latest("rule_violations", "strategy", "plan"), "{{strategy}} {{plan}}"),
+                Query(latest("pods_to_drain", "plan"), "to drain {{plan}}"),
+            ),
+            chart(
+                "Objective",
+                "What all strategies together want to be low, now and after the plan.",
+                Query(latest("objective", "plan"), "{{plan}}"),
+            ),
+            chart(
+                "Why nothing is planned",
+                "1 for the reason why the newest plan has no moves.",
+                Query(latest("plan_idle", "reason"), "{{reason}}"),
             ),
             chart(
                 "Nodes in use",
-                "How many nodes run pods that could be elsewhere, now and after the plan.",
-                Query(largest("nodes_in_use", "plan"), "{{plan}}"),
+                "How many nodes run pods that are not the node's own, now and after the plan.",
+                Query(latest("nodes_in_use", "plan"), "{{plan}}"),
             ),
             chart(
                 "Cost of the nodes in use",
                 "What these nodes cost, in the unit of the prices in your policy.",
-                Query(largest("nodes_in_use_cost", "plan"), "{{plan}}"),
+                Query(latest("nodes_in_use_cost", "plan"), "{{plan}}"),
             ),
             chart(
                 "Room for large pods",
                 "How many pods of the size that room is kept free for would fit.",
-                Query(largest("free_shapes", "plan"), "{{plan}}"),
+                Query(latest("free_shapes", "plan"), "{{plan}}"),
             ),
         ),
     ),
@@ -189,7 +209,7 @@ ROWS = (
             stacked_chart(
                 "Migrations by phase",
                 "How many Migrations there are, finished ones included until they are deleted.",
-                Query(largest("migrations", "phase"), "{{phase}}"),
+                Query(latest("migrations", "phase"), "{{phase}}"),
             ),
             stacked_chart(
                 "Finished per minute, by outcome",
@@ -218,7 +238,7 @@ ROWS = (
                 "Oldest step",
                 "How long the slowest migration has been in its step; ReschedulerMigrationStuck "
                 "fires at 15 minutes.",
-                Query(largest("oldest_migration_seconds"), "oldest"),
+                Query(latest("oldest_migration_seconds"), "oldest"),
                 unit="s",
             ),
         ),
@@ -244,12 +264,14 @@ ROWS = (
                 "s",
             ),
             number(
-                "Queue", "How many migrations wait for the controller.", Query(total("queue_depth"))
+                "Failing",
+                "How many migrations or nodes failed at the last try and are tried again.",
+                Query(latest("queue_failing")),
             ),
             number(
                 "Reservations",
                 "For how many pods on their way room is held.",
-                Query(largest("reservations")),
+                Query(latest("reservations")),
             ),
             number(
                 "Changes of leader in a day",
@@ -284,8 +306,9 @@ ROWS = (
             ),
             chart(
                 "Queue",
-                "How many migrations wait for the controller.",
-                Query(total("queue_depth"), "waiting"),
+                "How many migrations or nodes wait for the controller.",
+                Query(latest("queue_depth"), "waiting"),
+                Query(latest("queue_failing"), "tried again"),
             ),
             stacked_chart(
                 "Requests of kube-scheduler",
@@ -308,6 +331,25 @@ ROWS = (
                 "How long the API server waits for the webhook when a pod is created.",
                 *percentiles("webhook_request_duration_seconds"),
                 unit="s",
+            ),
+            chart(
+                "CPU",
+                "How many cores each replica uses.",
+                Query(
+                    of_process(f"rate(process_cpu_seconds_total{{{CHOSEN}}}[{WINDOW}])"),
+                    "{{instance}}",
+                ),
+            ),
+            chart(
+                "Memory",
+                "How much memory each replica holds.",
+                Query(of_process(f"process_resident_memory_bytes{{{CHOSEN}}}"), "{{instance}}"),
+                unit="bytes",
+            ),
+            chart(
+                "Policies",
+                "Which policy each replica uses; all should use the same.",
+                Query(f"count by (hash) ({metric('policy_info')})", "{{hash}}"),
             ),
         ),
     ),
