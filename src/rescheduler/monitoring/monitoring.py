@@ -1,6 +1,7 @@
 """Puts together what is served about a program: its registry, its metrics, its probes."""
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from prometheus_client import (
     CollectorRegistry,
@@ -11,17 +12,19 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from rescheduler.controller.program import Program
-from rescheduler.extender.extender_server import ExtenderServer
-from rescheduler.extender.serve_program import ServeProgram
 from rescheduler.monitoring.health import dead_task, endless_plan, first_reason, why_not_loaded
 from rescheduler.monitoring.metrics.api_metrics import ApiMetrics
 from rescheduler.monitoring.metrics.cache_metrics import CacheMetrics
 from rescheduler.monitoring.metrics.controller_metrics import ControllerMetrics
 from rescheduler.monitoring.metrics.policy_metrics import PolicyMetrics
-from rescheduler.monitoring.metrics.serving_metrics import ServingMetrics
 from rescheduler.monitoring.monitoring_server import MonitoringServer, Pages
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.settings import Policy
+
+if TYPE_CHECKING:
+    from rescheduler.extender.extender_server import ExtenderServer
+    from rescheduler.extender.serve_program import ServeProgram
+    from rescheduler.monitoring.metrics.serving_metrics import ServingMetrics
 
 
 class Monitoring:
@@ -44,7 +47,7 @@ class Monitoring:
         self._of_policy = PolicyMetrics(policy)
         self.registry.register(self._of_policy)
         self.requests = ApiMetrics(self.registry)
-        self.serving = ServingMetrics(self.registry) if serves else None
+        self.serving = serving_metrics(self.registry) if serves else None
         self._strategies = strategies
         self._dry_run = dry_run
         self._controller: ControllerMetrics | None = None
@@ -76,7 +79,7 @@ class Monitoring:
     def watch_controller(
         self,
         program: Program,
-        extender: ExtenderServer | None,
+        extender: "ExtenderServer | None",
         address: tuple[str, int],
         status: Callable[[], bytes] | None = None,
     ) -> None:
@@ -96,7 +99,7 @@ class Monitoring:
         self._server = MonitoringServer(address, self._policy, pages)
         program.add(self)
 
-    def watch_extender(self, program: ServeProgram, address: tuple[str, int]) -> None:
+    def watch_extender(self, program: "ServeProgram", address: tuple[str, int]) -> None:
         """Serve what there is to know about an extender that runs alone."""
         self.registry.register(CacheMetrics(program.watches))
         self._read_from(program.extender)
@@ -110,7 +113,7 @@ class Monitoring:
         self._server = MonitoringServer(address, self._policy, pages)
         program.add(self)
 
-    def _read_from(self, extender: ExtenderServer) -> None:
+    def _read_from(self, extender: "ExtenderServer") -> None:
         assert self.serving is not None, "there is an extender"
         self.serving.read_from(extender)
 
@@ -122,3 +125,10 @@ class Monitoring:
     def render(self) -> tuple[bytes, str]:
         """All metrics as text, and the type of that text."""
         return generate_latest(self.registry), CONTENT_TYPE_PLAIN_0_0_4
+
+
+def serving_metrics(registry: CollectorRegistry) -> "ServingMetrics":
+    """Metrics of the extender. Who serves nothing does not import it."""
+    from rescheduler.monitoring.metrics.serving_metrics import ServingMetrics
+
+    return ServingMetrics(registry)

@@ -52,5 +52,5 @@ class PolicyMetrics(Collector):
 
 def policy_hash(policy: Policy) -> str:
     """The same for policies that say the same, in whatever words; replicas can be compared."""
-    content = msgspec.json.encode(policy, order="deterministic")
+    content = msgspec.json.encode(policy, enc_hook=repr, order="deterministic")
     return hashlib.sha256(content).hexdigest()[:HASH_CHARACTERS]
