@@ -19,6 +19,7 @@ from testcluster.build import (
 from testcluster.cache import report
 from testcluster.cluster import ClusterError, TestCluster
 from testcluster.example import fill_with_example
+from testcluster.prometheus import ensure_prometheus
 from testcluster.realnodes.addresses import MAX_NODES
 from testcluster.realnodes.example import Example, fill_real_nodes
 from testcluster.realnodes.requirements import missing_requirement
@@ -62,6 +63,7 @@ def main() -> int:
 def build_all() -> None:
     """Build what this machine can use, and print the paths: the control plane's is the first."""
     print(ensure_binary(), flush=True)
+    print(ensure_prometheus().prometheus, flush=True)
     reason = missing_requirement()
     if reason:
         report(f"Kubelet and kube-proxy are not built: {reason}.")

@@ -35,6 +35,7 @@ class Program:
     title: str
     sources: Path
     flags: tuple[str, ...] = ()
+    package: str = "."
 
 
 def node_program() -> Program:
@@ -53,6 +54,16 @@ def traffic_program() -> Program:
 def helm_program() -> Program:
     """Helm, for the tests of the chart."""
     return Program("helm", "Helm", SOURCES / "helm")
+
+
+def prometheus_programs() -> list[Program]:
+    """Prometheus and promtool, from one module; without service discovery, half of their code."""
+    commands = "github.com/prometheus/prometheus/cmd"
+    flags = ("-tags", "remove_all_sd")
+    return [
+        Program(name, title, SOURCES / "prometheus", flags, f"{commands}/{name}")
+        for name, title in (("prometheus", "Prometheus"), ("promtool", "promtool"))
+    ]
 
 
 def ensure_binary() -> Path:
@@ -115,10 +126,10 @@ def build(toolchain: Toolchain, program: Program, binary: Path) -> None:
 
 def run_go_build(toolchain: Toolchain, program: Program, output: Path) -> None:
     """Run `go build`, reporting each package that it names while it compiles."""
-    progress = Progress(total=count_packages(toolchain, program.sources))
+    progress = Progress(total=count_packages(toolchain, program))
     last_lines: deque[str] = deque(maxlen=25)
     options = [*BUILD_FLAGS, *program.flags]
-    command = [str(toolchain.go), "build", "-v", *options, "-o", str(output), "."]
+    command = [str(toolchain.go), "build", "-v", *options, "-o", str(output), program.package]
     with subprocess.Popen(
         command, cwd=program.sources, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -141,18 +152,18 @@ def write_stages(binary: Path, stages: Path) -> None:
     )
 
 
-def count_packages(toolchain: Toolchain, sources: Path) -> int:
+def count_packages(toolchain: Toolchain, program: Program) -> int:
     """The number of packages in the binary; also downloads missing modules."""
     report("Counting its packages (and downloading missing sources) ...")
     listed = subprocess.run(
-        [toolchain.go, "list", "-deps", "."],
-        cwd=sources,
+        [toolchain.go, "list", *program.flags, "-deps", program.package],
+        cwd=program.sources,
         capture_output=True,
         text=True,
         check=False,
     )
     if listed.returncode != 0:
-        raise BuildError(f"go list failed in {sources}:\n{listed.stderr[-3000:].strip()}")
+        raise BuildError(f"go list failed in {program.sources}:\n{listed.stderr[-3000:].strip()}")
     return len(listed.stdout.splitlines())
 
 

@@ -151,7 +151,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"manifests"},
         {"scheduler_objects"},
         {"controller_objects", "roles"},
-        {"certificate_objects", "pods"},
+        {"certificate_objects", "monitoring", "pods"},
         {"options", "rights"},
         {"metadata"},
         {"tree"},

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -127,6 +128,7 @@ def release() -> str:
 def unpack(packages: list[str], directory: Path) -> None:
     """Unpack to a temporary directory first, so that an incomplete one is never used."""
     report(f"Downloading Debian's {', '.join(packages)} to {directory} ...")
+    started = time.monotonic()
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix="debian-") as scratch:
         # apt-get gives up its rights while it downloads, and needs a directory to write to.
@@ -139,6 +141,7 @@ def unpack(packages: list[str], directory: Path) -> None:
             run(["dpkg", "-x", str(archive), str(root)], archives)
         link_programs(root)
         root.rename(directory)
+    report(f"Unpacked them in {time.monotonic() - started:.0f} s.")
 
 
 def link_programs(root: Path) -> None:

@@ -10,6 +10,7 @@ from rescheduler.cli import BAD_INPUT, run
 from rescheduler.install.chart import chart_files
 from rescheduler.install.kustomize import kustomize_files
 from rescheduler.install.manifests import manifests
+from tests.install.installs import MONITORING
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
@@ -24,6 +25,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[st
         ("controller-only", {"extender.enabled": False}),
         ("read-only", {"dryRun": True}),
         ("full --cert-manager", {"certManager.enabled": True}),
+        ("full --monitoring", MONITORING),
     ],
 )
 def test_an_install_is_printed(

@@ -60,17 +60,17 @@ SPECS: dict[str, JsonObject] = {
 }
 
 
-def definition(kind: str) -> JsonObject:
-    """The CustomResourceDefinition of a kind."""
+def definition(kind: str, group: str = GROUP, spec: JsonObject | None = None) -> JsonObject:
+    """The CustomResourceDefinition of a kind; by default one of cert-manager."""
     plural = f"{kind.lower()}s"
-    schema = fields({"spec": SPECS[kind]}, "spec")
+    schema = fields({"spec": spec or SPECS[kind]}, "spec")
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{GROUP}"},
+        "metadata": {"name": f"{plural}.{group}"},
         "spec": {
-            "group": GROUP,
+            "group": group,
             "scope": "Namespaced",
             "names": {"kind": kind, "plural": plural},
             "versions": [version],
@@ -80,18 +80,26 @@ def definition(kind: str) -> JsonObject:
 
 def serve_cert_manager_kinds(cluster: TestCluster) -> None:
     """Have the API server know Issuers and Certificates."""
-    for kind in SPECS:
-        wanted = definition(kind)
+    serve_kinds(cluster, [definition(kind) for kind in SPECS])
+
+
+def serve_kinds(cluster: TestCluster, definitions: list[JsonObject]) -> None:
+    """Have the API server know some kinds."""
+    for wanted in definitions:
         if not cluster.client.exists(f"{CRDS}/{wanted['metadata']['name']}"):
             cluster.client.create(CRDS, wanted)
+    paths = [
+        f"/apis/{each['spec']['group']}/v1/{each['spec']['names']['plural']}"
+        for each in definitions
+    ]
 
     def are_served() -> bool:
         try:
-            return all(cluster.client.exists(f"/apis/{GROUP}/v1/{kind.lower()}s") for kind in SPECS)
+            return all(map(cluster.client.exists, paths))
         except ApiError:
             return False
 
-    wait_until(are_served, what="the kinds of cert-manager are served")
+    wait_until(are_served, what="the kinds are served")
 
 
 @contextmanager

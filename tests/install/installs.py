@@ -12,6 +12,13 @@ INSTALLS: dict[str, dict[str, Any]] = {
 }
 """By name: the options that differ from their defaults."""
 
+MONITORING: dict[str, Any] = {
+    "monitoring.podMonitor": True,
+    "monitoring.alerts": True,
+    "monitoring.dashboard": True,
+}
+"""What the Prometheus operator and Grafana can be given."""
+
 
 def leftovers(cluster: TestCluster) -> list[str]:
     """What an install could leave in a cluster, by kind and name."""

@@ -1,8 +1,8 @@
 """The container of a rendered Deployment, run as a process of this machine.
 
 Arguments, environment, mounts and service account are those of the manifest. Three things differ:
-mounts are directories elsewhere, the port is one that is free, and the token of the service account
-is in a kubeconfig.
+mounts are directories elsewhere, ports are those that are free, and the token of the service
+account is in a kubeconfig.
 """
 
 import json
@@ -60,7 +60,9 @@ class LocalPod:
         self.namespace: str = found["metadata"]["namespace"]
         self._spec: JsonObject = found["spec"]["template"]["spec"]
         (self.container,) = self._spec["containers"]
-        (self.port,) = pick_ports(1)
+        names = [port["name"] for port in self.container["ports"]]
+        self.ports = dict(zip(names, pick_ports(len(names)), strict=True))
+        self.port = self.ports[names[0]]
         self.user = f"system:serviceaccount:{self.namespace}:{self._spec['serviceAccountName']}"
         directory.mkdir(parents=True)
         self._log = directory / "log"
@@ -86,13 +88,18 @@ class LocalPod:
             mount["mountPath"]: str(self._directory / mount["name"])
             for mount in self.container["volumeMounts"]
         }
-        (port,) = self.container["ports"]
+        ports = {
+            f"=:{port['containerPort']}": f"=127.0.0.1:{self.ports[port['name']]}"
+            for port in self.container["ports"]
+        }
         found = []
         for argument in given:
             argument = re.sub(r"\$\((\w+)\)", lambda name: variables[name[1]], argument)
             for path, place in mounts.items():
                 argument = re.sub(rf"(^|=){re.escape(path)}(?=/|$)", rf"\1{place}", argument)
-            found.append(argument.replace(f"=:{port['containerPort']}", f"=127.0.0.1:{self.port}"))
+            for declared, free in ports.items():
+                argument = argument.replace(declared, free)
+            found.append(argument)
         return found
 
     def write_mounts(self) -> None:
@@ -162,8 +169,7 @@ class LocalPod:
         assert self._process is not None
         assert self._process.poll() is None, f"it has ended:\n{self.log}"
         get = self.container[name]["httpGet"]
-        assert get["port"] == self.container["ports"][0]["name"]
-        url = f"{get['scheme'].lower()}://127.0.0.1:{self.port}{get['path']}"
+        url = f"{get['scheme'].lower()}://127.0.0.1:{self.ports[get['port']]}{get['path']}"
         # As a kubelet does, which does not check certificates.
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -15,13 +15,14 @@ from testcluster import TestCluster
 from testcluster.waiting import wait_until
 from tests.install.cert_manager import serve_cert_manager_kinds
 from tests.install.helm import Helm, Objects
-from tests.install.installs import leftovers
+from tests.install.installs import MONITORING, leftovers
+from tests.install.prometheus_operator import serve_operator_kinds
 from tests.install.test_files import CHART
 from tests.install.test_kustomize import by_identity
 
 NAMESPACE = "default"
 RELEASE_NAMESPACE = "rescheduler"
-INDEPENDENT = ("networkPolicy.enabled", "crds.install")
+INDEPENDENT = ("networkPolicy.enabled", "crds.install", "monitoring.annotations", *MONITORING)
 """Each of them adds objects that no other switch changes, so they are switched together."""
 SWITCHES = [
     option.path for option in OPTIONS if option.schema == BOOLEAN and option.path not in INDEPENDENT
@@ -40,6 +41,9 @@ OTHER_VALUES: dict[str, Any] = {
     "tolerations": [{"key": "infra", "operator": "Exists"}],
     "resources": {"limits": {"memory": "1Gi"}},
     "networkPolicy.apiServerPorts": [8443],
+    "networkPolicy.monitoringFrom": [{"namespaceSelector": {"matchLabels": {"team": "ops"}}}],
+    "monitoring.alerts": True,
+    "monitoring.labels": {"release": "prometheus"},
     "crds.install": False,
 }
 
@@ -94,6 +98,7 @@ def test_the_server_accepts_every_combination_of_switches(
     names = {identity for objects in rendered for identity in by_identity(objects)}
     assert len(distinct) > len(names), "the switches change some objects"
     serve_cert_manager_kinds(cluster)
+    serve_operator_kinds(cluster)
     text = "\n---\n".join(distinct)
     options = ("--dry-run=server", "--validate=strict")
     output = cluster.kubectl("apply", *options, "-f", "-", input=text)

@@ -10,7 +10,8 @@ import yaml
 
 from rescheduler.install.manifests import manifests
 from testcluster import TestCluster
-from tests.install.installs import INSTALLS
+from tests.install.installs import INSTALLS, MONITORING
+from tests.install.prometheus_operator import serve_operator_kinds
 from tests.install.test_files import DEPLOY
 
 
@@ -24,7 +25,7 @@ def by_identity(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str
 def with_parsed_files(obj: dict[str, Any]) -> dict[str, Any]:
     if obj["kind"] != "ConfigMap":
         return json.loads(json.dumps(obj))  # type: ignore[no-any-return]
-    parsed = {name: yaml.safe_load(text) for name, text in obj["data"].items()}
+    parsed = {name: yaml.load(text, yaml.CSafeLoader) for name, text in obj["data"].items()}
     return {**obj, "data": parsed}
 
 
@@ -36,15 +37,22 @@ def test_kustomize_gives_what_the_code_declares(
     file = tmp_path / "deploy" / "kustomization.yaml"
     text = file.read_text().replace("namespace: rescheduler", f"namespace: {namespace}")
     file.write_text(text)
-    output = cluster.kubectl("kustomize", str(tmp_path / "deploy"))
-    found = by_identity(list(yaml.safe_load_all(output)))
-    assert found == by_identity(manifests({}, namespace))
+    assert built(cluster, tmp_path / "deploy") == by_identity(manifests({}, namespace))
+    file.write_text(text.replace("# components: [monitoring]", "components: [monitoring]"))
+    assert built(cluster, tmp_path / "deploy") == by_identity(manifests(MONITORING, namespace))
+
+
+def built(cluster: TestCluster, directory: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """What kubectl makes of a kustomization."""
+    output = cluster.kubectl("kustomize", str(directory))
+    return by_identity(list(yaml.load_all(output, yaml.CSafeLoader)))
 
 
 @pytest.mark.parametrize("install", INSTALLS)
 def test_the_server_accepts_every_field(cluster: TestCluster, install: str) -> None:
     """Server-side and strict: neither unknown fields nor values that it would refuse."""
-    objects = manifests(INSTALLS[install], "default")
+    serve_operator_kinds(cluster)
+    objects = manifests(INSTALLS[install] | MONITORING, "default")
     text = "\n---\n".join(json.dumps(each) for each in objects if each["kind"] != "Namespace")
     cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", input=text)
 

@@ -4,7 +4,14 @@ import json
 from typing import Any
 
 from rescheduler.install.manifests import NAMESPACE_FILE, files
+from rescheduler.install.monitoring.monitoring_objects import (
+    DASHBOARD_FILE,
+    RULES_FILE,
+    plain_files,
+)
 from rescheduler.install.options import (
+    CHART_DASHBOARD,
+    CHART_RULES,
     EXPRESSIONS,
     OPTIONS,
     PROJECT_VERSION,
@@ -69,6 +76,8 @@ def chart_files() -> dict[str, str]:
         "values.yaml": comment + values_text(),
         "values.schema.json": json.dumps(values_schema(), indent=2) + "\n",
         ".helmignore": HELMIGNORE,
+        CHART_RULES: comment + plain_files()[RULES_FILE],
+        CHART_DASHBOARD: plain_files()[DASHBOARD_FILE],
         "templates/NOTES.txt": NOTES,
         "templates/_helpers.tpl": HELPERS,
         **{

@@ -11,7 +11,8 @@ from rescheduler.install.certificate_objects import (
     serving_volume,
 )
 from rescheduler.install.metadata import CONTROLLER, NAME_LABEL, labels, metadata
-from rescheduler.install.options import EXTENDER_PORT, PROBE_PORT
+from rescheduler.install.monitoring.monitoring_objects import SCRAPE_ANNOTATIONS
+from rescheduler.install.options import EXTENDER_PORT, MONITORING, MONITORING_PORT, SERVING
 from rescheduler.install.pods import (
     CONTAINER_SECURITY,
     deployment,
@@ -25,8 +26,6 @@ CONFIG_NAME = "rescheduler-config"
 CONFIG_DIRECTORY = "/etc/rescheduler"
 POLICY_FILE = "policy.yaml"
 SERVICE_PORT = 443
-PORT_NAME = "serving"
-"""The port of the extender or, without it, of probes alone."""
 
 
 def controller_config() -> dict[Any, Tree]:
@@ -45,7 +44,8 @@ def controller_deployment() -> dict[Any, Tree]:
         {"name": "config", "configMap": {"name": CONFIG_NAME}},
         {When("certManager"): [serving_volume()]},
     ]
-    return deployment(CONTROLLER, Value("replicas"), controller_container(), volumes)
+    annotations: dict[Any, Tree] = {When("annotations"): {"annotations": SCRAPE_ANNOTATIONS}}
+    return deployment(CONTROLLER, Value("replicas"), controller_container(), volumes, annotations)
 
 
 def controller_container() -> dict[Any, Tree]:
@@ -75,16 +75,23 @@ def controller_container() -> dict[Any, Tree]:
             {When("extender"): serving},
             {When("ownCertificates"): issuing},
             {When("certManager"): reading},
-            {When("controllerOnly"): [f"--health=:{PROBE_PORT}"]},
+            f"--health=:{MONITORING_PORT}",
         ],
         "env": [own_namespace()],
-        "ports": [{"name": PORT_NAME, "containerPort": Value("port")}],
+        "ports": [
+            {When("extender"): [{"name": SERVING, "containerPort": EXTENDER_PORT}]},
+            {"name": MONITORING, "containerPort": MONITORING_PORT},
+        ],
         # Alive: its loop runs. Ready: it has read the cluster, which may take a while.
         "livenessProbe": probe(
-            "/healthz", PORT_NAME, Value("probeScheme"), timeoutSeconds=10, failureThreshold=6
+            "/healthz",
+            Value("probePort"),
+            Value("probeScheme"),
+            timeoutSeconds=10,
+            failureThreshold=6,
         ),
         "readinessProbe": probe(
-            "/readyz", PORT_NAME, Value("probeScheme"), timeoutSeconds=5, periodSeconds=5
+            "/readyz", Value("probePort"), Value("probeScheme"), timeoutSeconds=5, periodSeconds=5
         ),
         "resources": Value("resources"),
         "securityContext": CONTAINER_SECURITY,
@@ -103,7 +110,7 @@ def service() -> dict[Any, Tree]:
         "metadata": metadata(CONTROLLER, CONTROLLER),
         "spec": {
             "selector": labels(CONTROLLER),
-            "ports": [{"name": "https", "port": SERVICE_PORT, "targetPort": PORT_NAME}],
+            "ports": [{"name": "https", "port": SERVICE_PORT, "targetPort": SERVING}],
         },
     }
 
@@ -133,7 +140,11 @@ def priority_class() -> dict[Any, Tree]:
 
 def network_policy() -> dict[Any, Tree]:
     """In: to our ports, from anywhere, for API servers and kubelets have no labels."""
-    in_ports = [{"port": PORT_NAME, "protocol": "TCP"}]
+    serving = {"ports": [{"port": SERVING, "protocol": "TCP"}]}
+    monitoring = {
+        "ports": [{"port": MONITORING, "protocol": "TCP"}],
+        "from": Value("networkPolicy.monitoringFrom"),
+    }
     dns = [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]
     return {
         "apiVersion": "networking.k8s.io/v1",
@@ -142,7 +153,7 @@ def network_policy() -> dict[Any, Tree]:
         "spec": {
             "podSelector": {"matchLabels": labels(CONTROLLER)},
             "policyTypes": ["Ingress", "Egress"],
-            "ingress": [{"ports": in_ports}],
+            "ingress": [{When("extender"): [serving]}, monitoring],
             "egress": [{"ports": dns}, {"ports": Value("apiServerPorts")}],
         },
     }

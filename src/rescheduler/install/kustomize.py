@@ -1,6 +1,19 @@
 """The files of `deploy/`: what `kubectl apply -k deploy/` installs."""
 
-from rescheduler.install.manifests import DEFAULT_NAMESPACE, resolved_files, stream
+from rescheduler.install.manifests import (
+    DEFAULT_NAMESPACE,
+    MONITORING_FILE,
+    resolved_files,
+    stream,
+)
+from rescheduler.install.metadata import CONTROLLER, labels
+from rescheduler.install.monitoring.monitoring_objects import (
+    DASHBOARD_FILE,
+    DASHBOARD_LABEL,
+    DASHBOARD_NAME,
+    RULES_FILE,
+    plain_files,
+)
 from rescheduler.install.options import DEFAULTS, PROJECT_VERSION
 from rescheduler.install.scheduler_objects import CONFIG_FILE, ON_NODE, scheduler_configuration
 from rescheduler.install.tree import dumped
@@ -20,6 +33,8 @@ kind: Kustomization
 namespace: {namespace}
 resources:
 {resources}
+# With the Prometheus operator, and a Grafana that collects ConfigMaps:
+# components: [monitoring]
 images:
 - name: rescheduler
   newTag: "{tag}"
@@ -27,6 +42,23 @@ images:
 - name: kube-scheduler
   newTag: {scheduler_tag}
 """
+
+MONITORING_COMPONENT = {
+    "apiVersion": "kustomize.config.k8s.io/v1alpha1",
+    "kind": "Component",
+    "resources": ["operator.yaml"],
+    "configMapGenerator": [
+        {
+            "name": DASHBOARD_NAME,
+            "files": [f"rescheduler.json={DASHBOARD_FILE}"],
+            "options": {
+                "disableNameSuffixHash": True,
+                "labels": {**labels(CONTROLLER), DASHBOARD_LABEL: "1"},
+            },
+        }
+    ],
+}
+"""Scraping, alerts and the dashboard, for those who have what they need."""
 
 SCHEDULER_HEADER = """\
 # A kube-scheduler that calls the rescheduler before it schedules a pod, for pods with
@@ -56,4 +88,17 @@ def kustomize_files() -> dict[str, str]:
         "kustomization.yaml": GENERATED + kustomization,
         CONFIG_FILE: GENERATED + configuration,
         **found,
+        **{f"monitoring/{name}": content for name, content in monitoring_files().items()},
+    }
+
+
+def monitoring_files() -> dict[str, str]:
+    """The optional component, with the rules and the dashboard as plain files."""
+    chosen = {"monitoring.podMonitor": True, "monitoring.alerts": True}
+    plain = plain_files()
+    return {
+        "kustomization.yaml": GENERATED + dumped(MONITORING_COMPONENT),
+        "operator.yaml": GENERATED + stream(resolved_files(chosen)[MONITORING_FILE]),
+        RULES_FILE: GENERATED + plain[RULES_FILE],
+        DASHBOARD_FILE: plain[DASHBOARD_FILE],
     }

@@ -7,6 +7,7 @@ from rescheduler.install import certificate_objects as certificates
 from rescheduler.install import controller_objects as controller
 from rescheduler.install import scheduler_objects as scheduler
 from rescheduler.install.metadata import CONTROLLER, SCHEDULER
+from rescheduler.install.monitoring import monitoring_objects as monitoring
 from rescheduler.install.options import resolved_options, switches_of
 from rescheduler.install.pods import disruption_budget, lease
 from rescheduler.install.rights import LEASE_NAME, SCHEDULER_LEASE_NAME
@@ -18,6 +19,8 @@ DEFAULT_NAMESPACE = "rescheduler"
 
 NAMESPACE_FILE = "namespace.yaml"
 """Only for kubectl: Helm installs into a namespace that is there."""
+
+MONITORING_FILE = "monitoring.yaml"
 
 
 def when(switch: str, objects: Iterable[Tree]) -> list[Tree]:
@@ -52,6 +55,11 @@ def files() -> dict[str, list[Tree]]:
                 disruption_budget(SCHEDULER),
             ],
         ),
+        MONITORING_FILE: [
+            *when("podMonitor", [monitoring.pod_monitor()]),
+            *when("alerts", [monitoring.prometheus_rule()]),
+            *when("dashboard", [monitoring.dashboard_config()]),
+        ],
     }
 
 
@@ -62,7 +70,7 @@ def resolved_files(
 
     `chosen`: options that differ from their defaults, by path.
     """
-    options = resolved_options(chosen, namespace)
+    options = {**resolved_options(chosen, namespace), **monitoring.contents()}
     switches = switches_of(options)
     found = {name: resolved(trees, options, switches) for name, trees in files().items()}
     return {name: objects for name, objects in found.items() if objects}

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from rescheduler.install.metadata import CONTROLLER
+from rescheduler.install.metadata import CONTROLLER, labels
 from rescheduler.install.tree import Expressions
 from rescheduler.settings import Policy, StrategyName
 
 PROJECT_VERSION = version("kube-rescheduler")
 KUBERNETES_VERSION = "v1.36.3"
-EXTENDER_PORT, PROBE_PORT = 8443, 8080
+EXTENDER_PORT, MONITORING_PORT = 8443, 8080
+SERVING, MONITORING = "serving", "monitoring"
+"""The names of these ports."""
+
 SERVICE_ENDS = (".svc", ".svc.cluster.local")
 
 JsonSchema = Mapping[str, Any]
@@ -161,6 +164,46 @@ OPTIONS = (
         "The ports at which the API server may listen, after any translation of addresses.",
     ),
     InstallOption(
+        "networkPolicy.monitoringFrom",
+        [],
+        OBJECTS,
+        "Who may read metrics and status, as peers of a NetworkPolicy; anyone if it is empty. "
+        "Kubelets always may.",
+    ),
+    InstallOption(
+        "monitoring.annotations",
+        True,
+        BOOLEAN,
+        "Annotate the pods with prometheus.io/scrape, port and path, for a Prometheus that looks "
+        "for them.",
+    ),
+    InstallOption(
+        "monitoring.podMonitor",
+        False,
+        BOOLEAN,
+        "Install a PodMonitor, which has the Prometheus operator scrape all replicas.",
+    ),
+    InstallOption(
+        "monitoring.alerts",
+        False,
+        BOOLEAN,
+        "Install the alert rules as a PrometheusRule, for the Prometheus operator.",
+    ),
+    InstallOption(
+        "monitoring.dashboard",
+        False,
+        BOOLEAN,
+        "Install the dashboard as a ConfigMap with the label grafana_dashboard, for a Grafana that "
+        "collects them.",
+    ),
+    InstallOption(
+        "monitoring.labels",
+        {},
+        MAPPING,
+        "More labels of the PodMonitor and the PrometheusRule, if your Prometheus selects them by "
+        "label.",
+    ),
+    InstallOption(
         "crds.install",
         True,
         BOOLEAN,
@@ -183,8 +226,9 @@ def resolved_options(chosen: Mapping[str, Any], namespace: str) -> dict[str, Any
         "namespace": namespace,
         "serviceNames": [CONTROLLER, *(f"{CONTROLLER}.{namespace}{end}" for end in SERVICE_ENDS)],
         "certificateKey": f"{namespace}/{CONTROLLER}",
-        "port": EXTENDER_PORT if serves else PROBE_PORT,
+        "probePort": SERVING if serves else MONITORING,
         "probeScheme": "HTTPS" if serves else "HTTP",
+        "monitoringLabels": {**options["monitoring.labels"], **labels(CONTROLLER)},
         "apiServerPorts": [
             {"port": port, "protocol": "TCP"} for port in options["networkPolicy.apiServerPorts"]
         ],
@@ -199,11 +243,14 @@ def switches_of(options: Mapping[str, Any]) -> set[str]:
         "moves": moves,
         "dryRun": not moves,
         "extender": extender,
-        "controllerOnly": not extender,
         "certManager": extender and options["certManager.enabled"],
         "ownCertificates": extender and not options["certManager.enabled"],
         "scheduler": extender and options["scheduler.enabled"],
         "networkPolicy": options["networkPolicy.enabled"],
+        "annotations": options["monitoring.annotations"],
+        "podMonitor": options["monitoring.podMonitor"],
+        "alerts": options["monitoring.alerts"],
+        "dashboard": options["monitoring.dashboard"],
         "crds": options["crds.install"],
     }
     return {name for name, is_on in conditions.items() if is_on}
@@ -215,6 +262,10 @@ _SERVICE_NAMES = [
     *(f'(printf "{CONTROLLER}.%s{end}" .Release.Namespace)' for end in SERVICE_ENDS),
 ]
 
+_LABELS = " ".join(f'"{name}" "{value}"' for name, value in labels(CONTROLLER).items())
+# What holds double braces is no template: it is read from files of the chart.
+CHART_RULES, CHART_DASHBOARD = "files/rules.yaml", "files/dashboard.json"
+
 EXPRESSIONS = Expressions(
     values={
         **{option.path: option.expression for option in OPTIONS},
@@ -224,24 +275,32 @@ EXPRESSIONS = Expressions(
         "namespace": ".Release.Namespace",
         "serviceNames": f"list {' '.join(_SERVICE_NAMES)}",
         "certificateKey": f'printf "%s/{CONTROLLER}" .Release.Namespace',
-        "port": f"ternary {EXTENDER_PORT} {PROBE_PORT} ({_EXTENDER})",
+        "probePort": f'ternary "{SERVING}" "{MONITORING}" ({_EXTENDER})',
         "probeScheme": f'ternary "HTTPS" "HTTP" ({_EXTENDER})',
+        "monitoringLabels": f"merge (dict {_LABELS}) .Values.monitoring.labels",
+        "alertRules": f'.Files.Get "{CHART_RULES}" | fromYaml',
+        "dashboard": f'.Files.Get "{CHART_DASHBOARD}" | toJson',
         "apiServerPorts": 'include "rescheduler.apiServerPorts" . | fromYamlArray',
     },
     switches={
         "moves": "not .Values.dryRun",
         "dryRun": ".Values.dryRun",
         "extender": _EXTENDER,
-        "controllerOnly": f"not ({_EXTENDER})",
         "certManager": f"and .Values.certManager.enabled ({_EXTENDER})",
         "ownCertificates": f"and (not .Values.certManager.enabled) ({_EXTENDER})",
         "scheduler": f"and .Values.scheduler.enabled ({_EXTENDER})",
         "networkPolicy": ".Values.networkPolicy.enabled",
+        "annotations": ".Values.monitoring.annotations",
+        "podMonitor": ".Values.monitoring.podMonitor",
+        "alerts": ".Values.monitoring.alerts",
+        "dashboard": ".Values.monitoring.dashboard",
         "crds": ".Values.crds.install",
     },
     structured=frozenset(
         {
+            "alertRules",
             "apiServerPorts",
+            "monitoringLabels",
             "serviceNames",
             *(option.path for option in OPTIONS if option.is_structured),
         }

@@ -31,9 +31,16 @@ def own_namespace() -> dict[Any, Tree]:
 
 
 def deployment(
-    component: str, replicas: Tree, container: dict[Any, Tree], volumes: list[Tree]
+    component: str,
+    replicas: Tree,
+    container: dict[Any, Tree],
+    volumes: list[Tree],
+    pod_metadata: dict[Any, Tree] | None = None,
 ) -> dict[Any, Tree]:
-    """A Deployment of one container, whose pods prefer different nodes."""
+    """A Deployment of one container, whose pods prefer different nodes.
+
+    `pod_metadata`: what the pods have besides labels.
+    """
     selector = {"matchLabels": labels(component)}
     apart = {
         "weight": 100,
@@ -47,7 +54,7 @@ def deployment(
             "replicas": replicas,
             "selector": selector,
             "template": {
-                "metadata": {"labels": labels(component)},
+                "metadata": {"labels": labels(component), **(pod_metadata or {})},
                 "spec": {
                     "serviceAccountName": component,
                     "automountServiceAccountToken": True,
@@ -70,7 +77,7 @@ def deployment(
     }
 
 
-def probe(path: str, port: str, scheme: Tree, **more: int) -> dict[Any, Tree]:
+def probe(path: str, port: Tree, scheme: Tree, **more: int) -> dict[Any, Tree]:
     """A probe of a kubelet."""
     return {"httpGet": {"path": path, "port": port, "scheme": scheme}, **more}
 

@@ -44,6 +44,14 @@ def manifests(
             "--cert-manager", help="Let cert-manager issue the certificates. It must be installed."
         ),
     ] = False,
+    monitoring: Annotated[
+        bool,
+        typer.Option(
+            "--monitoring",
+            help="Add a PodMonitor and alert rules for the Prometheus operator, which must be "
+            "installed, and a dashboard for Grafana.",
+        ),
+    ] = False,
     kustomize: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write a kustomization to this directory instead."),
@@ -73,6 +81,8 @@ def manifests(
             raise SettingsError(f"--cert-manager: an install that is {install} has no certificates")
         options = chosen_options(install, image, scheduler_image)
         options["certManager.enabled"] = cert_manager
+        for part in ("podMonitor", "alerts", "dashboard"):
+            options[f"monitoring.{part}"] = monitoring
         objects = resolved_files(options, namespace).values()
         sys.stdout.write("---\n".join(map(stream, objects)))
 

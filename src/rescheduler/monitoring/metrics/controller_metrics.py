@@ -133,7 +133,9 @@ class ControllerMetrics(ControllerObserver, Collector):
         program = self._program
         if program is None:
             return
-        yield definitions.LEADER.gauge({(): float(program.is_leading)})
+        # Replicas of a dry run elect nobody: all of them plan, and none may change anything.
+        if not self._dry_run:
+            yield definitions.LEADER.gauge({(): float(program.is_leading)})
         if program.planning_loop is not None and self._last_plan is not None:
             yield definitions.LAST_ROUND.gauge({(): self._last_round_at})
             yield from self._of_plan(self._last_plan)

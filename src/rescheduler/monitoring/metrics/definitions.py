@@ -87,7 +87,10 @@ POLICY_RELOADED = _gauge(
 POLICY_ACCEPTED = _gauge(
     "policy_last_reload_successful", "Whether the last reload of the policy was accepted."
 )
-LEADER = _gauge("leader", "Whether this replica leads: 1 on one replica, 0 on the others.")
+LEADER = _gauge(
+    "leader",
+    "Whether this replica leads: 1 on one replica, 0 on the others. Not there in a dry run.",
+)
 LEADER_TRANSITIONS = _counter(
     "leader_transitions_total", "How often this replica has become the leader."
 )
