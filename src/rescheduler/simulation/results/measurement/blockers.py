@@ -32,7 +32,7 @@ MEANINGS = {
     "NotSafeToEvict": "its annotation says that it is not safe to evict",
     "NotScheduled": "it had no node yet",
     "OneAtATime": "another pod of its workload was evicted, and one goes at a time",
-    "OwnerGone": "its owner is gone, so nothing would replace it",
+    "OwnerGone": "its owner is gone or being deleted, so nothing would replace it",
     "PodGroup": "its pod group leaves together, and not all of it could",
     "RecentlyMoved": "an earlier move of it had failed or come back",
     "ReschedulingDisabled": "its label disables rescheduling",
