@@ -146,6 +146,35 @@ def test_a_pod_whose_deployment_is_gone_stays_and_that_of_a_plain_replicaset_doe
     assert blockers(asked([other, orphan, *pods])) == {None}
 
 
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        (("ReplicaFailure", "True", "FailedCreate"), "its new pods cannot be created"),
+        (("Progressing", "False", "ProgressDeadlineExceeded"), "it makes no progress"),
+    ],
+)
+def test_a_pod_whose_deployment_is_stuck_in_a_rollout_stays(
+    condition: tuple[str, str, str], reason: str
+) -> None:
+    objects = web()
+    above = objects[0]
+    names = ("type", "status", "reason")
+    above["status"] = {
+        "replicas": 2,
+        "updatedReplicas": 0,
+        "conditions": [dict(zip(names, condition, strict=True))],
+    }
+    movability = asked(objects)
+    assert blockers(movability) == {"RolloutStuck"}
+    stuck = f"Deployment shop/web is stuck in a rollout: {reason} ({condition[2]})"
+    assert detail(movability) == stuck
+    above["spec"]["paused"] = True
+    assert blockers(asked(objects)) == {None}
+    above["spec"]["paused"] = False
+    above["status"]["updatedReplicas"] = 2
+    assert blockers(asked(objects)) == {None}
+
+
 def test_an_owner_of_the_same_name_is_another_one() -> None:
     namesake = replicaset("shop/web-5d", replicas=2)
     namesake["metadata"]["uid"] = "another"

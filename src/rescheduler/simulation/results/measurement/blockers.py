@@ -37,6 +37,7 @@ MEANINGS = {
     "RecentlyMoved": "an earlier move of it had failed or come back",
     "ReschedulingDisabled": "its label disables rescheduling",
     "ResourceClaims": "it uses devices through resource claims, which are not supported",
+    "RolloutStuck": "its Deployment was stuck in a rollout",
     "SeveralBudgets": "several budgets cover it, and the API evicts no such pod",
     "SingleReplica": "it is the only one of its workload and cannot be handed over",
     "SystemPod": "it is part of the system",
