@@ -16,6 +16,7 @@ from rescheduler.install.pods import (
     CONTAINER_SECURITY,
     deployment,
     own_namespace,
+    own_uid,
     probe,
 )
 from rescheduler.install.rights import LEASE_NAME, SECRET_NAME
@@ -71,13 +72,18 @@ def controller_container() -> dict[Any, Tree]:
             "run",
             f"--policy={CONFIG_DIRECTORY}/{POLICY_FILE}",
             {When("dryRun"): ["--dry-run"]},
-            {When("moves"): [f"--leader-election-lease=$(POD_NAMESPACE)/{LEASE_NAME}"]},
+            {
+                When("moves"): [
+                    f"--leader-election-lease=$(POD_NAMESPACE)/{LEASE_NAME}",
+                    "--leader-election-instance=$(POD_UID)",
+                ]
+            },
             {When("extender"): serving},
             {When("ownCertificates"): issuing},
             {When("certManager"): reading},
             {When("controllerOnly"): [f"--health=:{PROBE_PORT}"]},
         ],
-        "env": [own_namespace()],
+        "env": [own_namespace(), own_uid()],
         "ports": [{"name": PORT_NAME, "containerPort": Value("port")}],
         # Alive: its loop runs. Ready: it has read the cluster, which may take a while.
         "livenessProbe": probe(

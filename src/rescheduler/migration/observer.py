@@ -78,6 +78,7 @@ class Observer:
         self._migrations = watches.migrations
         self._pods = watches.pods
         self._findings = watches.findings
+        self._all_migrations = watches.all_migrations
         self.placing_blocker = ""
         """Why this API server cannot place a pod on a chosen node; empty if it can."""
         self._workloads = WorkloadCache(server, watches.tables)
@@ -361,7 +362,8 @@ class Observer:
                 found = found.with_page(pod.uid, stand_in_uid, page)
         now = self._clock()
         others = found.with_any if stand_in is None else found.with_stand_in
-        departure = self._departures.look(pod, found.with_pod, now)
+        self._departures.recall(pod.node, self._all_migrations)
+        departure = self._departures.look(pod, found.with_pod, now, found.changed_at)
         rivals: tuple[str, ...] = ()
         if stand_in is None and (found.with_pod or pod.has_left_services):
             common = {*(f"{namespace}/{name}" for name in names), *budgets}

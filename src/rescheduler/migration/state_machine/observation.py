@@ -94,6 +94,8 @@ class Departure:
     gone_since: datetime | None = None
     """When it was first seen in none of the EndpointSlices."""
     rhythm: KubeletRhythm = KubeletRhythm()
+    is_rhythm_recorded: bool = True
+    """Whether a Migration says what is known of it, or nothing is."""
 
 
 class PodId(NamedTuple):
