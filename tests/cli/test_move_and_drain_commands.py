@@ -162,6 +162,44 @@ def test_drain_lists_the_pods_that_stay_and_why(
     ] == ["pinned"]
 
 
+def test_drain_ends_although_rollouts_are_stuck_and_says_which(
+    sandbox: Sandbox, start: Start, output: Callable[[], str], tmp_path: Path
+) -> None:
+    """All pods are Ready. But one rollout cannot create its pods, and one waits for minutes."""
+    (first,) = sandbox.add_nodes("a")
+    for app in ("web", "forbidden", "slow"):
+        sandbox.deploy(app, 1)
+    sandbox.add_nodes("b")
+    stuck = {
+        "forbidden": {"template": {"spec": {"serviceAccountName": "nobody"}}},
+        "slow": {
+            "template": {"metadata": {"annotations": {"version": "2"}}},
+            "minReadySeconds": 590,
+        },
+    }
+    for app, spec in stuck.items():
+        sandbox.outside.patch(sandbox.path("deployments", app), {"spec": spec})
+    sandbox.wait_ready("slow", 2)
+    wait_until(lambda: is_stuck(sandbox, "forbidden"), what="its pods cannot be created")
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("migration: {timeout: 5s}\n")
+    assert start("drain", first, "--here", f"--policy={policy}").wait(120) == 1, output()
+    printed = output()
+    name = f"{sandbox.namespace}/"
+    assert f"stays: Deployment {name}forbidden is stuck in a rollout: its new pods" in printed
+    assert "was not moved: not started within 5s: Deployment slow is rolling out" in printed
+    stayed = {pod["metadata"]["labels"]["app"] for pod in sandbox.pods() if node_of(pod) == first}
+    assert "web" not in stayed
+    assert {"forbidden", "slow"} <= stayed
+    assert all(found["status"]["phase"] == "Completed" for found in sandbox.all("migrations"))
+
+
+def is_stuck(sandbox: Sandbox, app: str) -> bool:
+    found = sandbox.get("deployments", app) or {}
+    conditions = found.get("status", {}).get("conditions", [])
+    return any(condition["type"] == "ReplicaFailure" for condition in conditions)
+
+
 def stopping_on_a_node_nobody_plays(sandbox: Sandbox) -> tuple[str, JsonObject]:
     """A node, and a pod on it that ends only when the test lets it end, unlike its replacement."""
     (first,) = sandbox.add_nodes("a", managed=False)

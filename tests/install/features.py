@@ -185,8 +185,14 @@ class Features:
         # The finalizer keeps the garbage collector from removing it.
         metadata = {"ownerReferences": [owner], "finalizers": ["rescheduler.test/keep"]}
         self.client.patch(path, {"metadata": metadata})
-        self.finish(self.migrate(self.pods("orphans")[0], "new", mode="Handoff"))
+        name = self.migrate(self.pods("orphans")[0], "new", mode="Handoff")
+        migration = f"{MIGRATIONS.format(NAMESPACE)}/{name}"
+        self.wait(
+            lambda: "no longer exists" in self.client.get(migration)["status"]["message"],
+            "the migration waits",
+        )
         self.client.patch(path, {"metadata": {"finalizers": None}})
+        self.finish(name)
         self.wait(lambda: not self.client.exists(path), "the ReplicaSet is gone")
         self.wait(lambda: not self.pods("orphans"), "its pod is gone")
 

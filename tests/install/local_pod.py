@@ -12,6 +12,7 @@ import ssl
 import subprocess
 import sys
 import urllib.request
+import uuid
 from base64 import b64decode
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -66,6 +67,7 @@ class LocalPod:
         self.user = f"system:serviceaccount:{self.namespace}:{self._spec['serviceAccountName']}"
         directory.mkdir(parents=True)
         self._log = directory / "log"
+        self._uid = str(uuid.uuid4())
         self._process: subprocess.Popen[bytes] | None = None
         # Others may have been the same service account before.
         self._audit_start = cluster.layout.audit_log.stat().st_size
@@ -75,7 +77,7 @@ class LocalPod:
     @property
     def environment(self) -> dict[str, str]:
         """The variables of the container; those of a field have its value."""
-        fields = {"metadata.namespace": self.namespace}
+        fields = {"metadata.namespace": self.namespace, "metadata.uid": self._uid}
         return {
             each["name"]: fields[each["valueFrom"]["fieldRef"]["fieldPath"]]
             for each in self.container.get("env", [])

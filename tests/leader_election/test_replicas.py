@@ -64,6 +64,21 @@ def test_a_leader_that_is_told_to_stop_releases_the_lease(replicas: Replicas) ->
     replicas.start().wait_for("Became the leader")
 
 
+def test_a_container_that_was_killed_leads_again_before_its_own_lease_is_over(
+    replicas: Replicas,
+) -> None:
+    account, token = replicas.new_account()
+    long = ("--leader-election-lease-duration=1h", "--leader-election-renew-deadline=30m")
+    instance = "--leader-election-instance=uid-of-the-pod"
+    for life in (1, 2):
+        killed = replicas.start(instance, *long, account=account, token=token)
+        killed.wait_for("Became the leader", times=life)
+        killed.signal(signal.SIGKILL)
+        replicas.wait_for_end(killed)
+    other = replicas.start("--leader-election-instance=uid-of-another-pod", *long)
+    other.wait_for("Waiting for the lease")
+
+
 def test_missing_rights_to_the_lease_are_named_and_needed_only_for_it(
     replicas: Replicas, sandbox: Sandbox
 ) -> None:

@@ -46,7 +46,12 @@ async def main() -> None:
         store.start()
         watches = MigrationWatches(client, store, tables, QUICK_WATCH)
         executor = ReportingExecutor(client, watches, dying_at(point, migration))
-        await MigrationController(client, watches, executor, POLICY).run()
+        controller = asyncio.create_task(
+            MigrationController(client, watches, executor, POLICY).run()
+        )
+        await watches.synced()
+        print("loaded", flush=True)
+        await controller
 
 
 if __name__ == "__main__":

@@ -24,7 +24,14 @@ from rescheduler.migration.moving_pod import (
     ReadinessGate,
 )
 from rescheduler.migration.services.departures import Departures
-from rescheduler.migration.state_machine.actions import Action, Ask, PatchPod, Question, Wait
+from rescheduler.migration.state_machine.actions import (
+    Action,
+    Ask,
+    PatchPod,
+    Question,
+    UpdateStatus,
+    Wait,
+)
 from rescheduler.migration.state_machine.observation import (
     Departure,
     KubeletRhythm,
@@ -292,3 +299,44 @@ def test_a_node_whose_kubelet_never_puts_anything_back_is_remembered() -> None:
     assert departures.look(pod(LEFT), NONE, after(12)).rhythm.is_silent
     other = msgspec.structs.replace(pod(), metadata=PodMeta(name="web-2", uid="other"))
     assert departures.look(other, WEB, after(13)).rhythm.is_silent
+
+
+def test_a_restarted_controller_does_not_begin_anew_to_wait_for_a_kubelet() -> None:
+    """Since when the pod is out of its Services is in its status, in whole seconds."""
+    marked = PodCondition("Ready", "False", LEFT_SERVICES, last_transition_time=NOW)
+    restarted = Departures().look(pod((marked, HEALTHY)), NONE, after(6))
+    assert restarted.left_since == after(1)
+    wait = wait_for_a_quiet_moment(observed(restarted, after(6)), pod((marked, HEALTHY)))
+    assert isinstance(wait, Wait)
+    assert wait.seconds == 6
+    # And since when it is in no EndpointSlice, in theirs.
+    changed = Departures().look(pod((marked, HEALTHY)), NONE, after(6), after(2))
+    assert changed.gone_since == after(3)
+    assert Departures().look(pod((marked, HEALTHY)), WEB, after(6), after(2)).gone_since is None
+    assert restarted.gone_since == after(6)
+    # A clock that is ahead says nothing.
+    assert Departures().look(pod((marked, HEALTHY)), NONE, after(-60)).left_since == after(-60)
+
+
+@pytest.mark.parametrize("is_put_back", [True, False])
+def test_what_was_learned_of_a_kubelet_is_recorded_once_and_known_after_a_restart(
+    is_put_back: bool,
+) -> None:
+    departures = Departures()
+    departures.look(pod(LEFT), NONE, NOW)
+    found = departures.look(pod(READY if is_put_back else LEFT), NONE, after(11))
+    assert not found.is_rhythm_recorded
+    o = observed(found, after(11))
+    action = leave_services(o, pod(), wait_or_fail)
+    assert isinstance(action, UpdateStatus)
+    status = msgspec.structs.replace(action.status, source_node="a")
+    recorded = msgspec.structs.replace(o.migration, status=status)
+    # The watch may not show it yet.
+    assert leave_services(replace(o, migration=recorded), pod(), wait_or_fail) != action
+    restarted = Departures()
+    restarted.recall("a", lambda: [recorded])
+    known = restarted.look(pod(), WEB, after(15))
+    assert known.is_rhythm_recorded
+    assert known.rhythm == found.rhythm
+    restarted.recall("b", lambda: [recorded])
+    assert restarted.look(pod(), WEB, after(3600)).rhythm == KubeletRhythm()

@@ -172,6 +172,48 @@ async def test_a_deleted_workload_cancels_the_migration(impatient: Moving) -> No
     await impatient.sandbox.until(lambda: not impatient.new(), "the new pod is deleted")
 
 
+async def test_a_pod_of_a_replicaset_that_is_being_deleted_is_neither_evicted_nor_handed_over(
+    sandbox: Sandbox,
+) -> None:
+    """It creates and adopts no pods any more: the pod would be lost."""
+    sandbox.add_nodes("a", "b")
+    old, other = sandbox.deploy("web", 2)
+    path = sandbox.path("replicasets", sandbox.replica_set()["metadata"]["name"])
+    sandbox.outside.patch(path, {"metadata": {"finalizers": ["example.com/hold"]}})
+    sandbox.outside.delete(sandbox.path("deployments", "web"))
+    await sandbox.until(lambda: "deletionTimestamp" in sandbox.replica_set()["metadata"])
+    async with controller_on(sandbox.cluster, ONCE):
+        by_handoff = sandbox.migrate(old, other_node(sandbox, old))
+        by_eviction = sandbox.migrate(other, other_node(sandbox, other), mode="Evict")
+        both = (by_handoff, by_eviction)
+        await sandbox.until(
+            lambda: all("no longer exists" in sandbox.status(name)["message"] for name in both)
+        )
+        assert not any(sandbox.status(name).get("attempts", 0) for name in both)
+        assert {pod["metadata"]["uid"] for pod in sandbox.pods() if is_ready(pod)} == {
+            pod["metadata"]["uid"] for pod in (old, other)
+        }
+        sandbox.outside.patch(path, {"metadata": {"finalizers": None}})
+        ended = await sandbox.finished(*both)
+    assert [status["phase"] for status in ended] == ["Cancelled", "Cancelled"]
+
+
+async def test_pods_of_a_replicaset_that_its_deployment_left_behind_are_handed_over(
+    sandbox: Sandbox,
+) -> None:
+    sandbox.add_nodes("a", "b")
+    old, _ = sandbox.deploy("web", 2)
+    sandbox.outside.delete(f"{sandbox.path('deployments', 'web')}?propagationPolicy=Orphan")
+    await sandbox.until(lambda: "ownerReferences" not in sandbox.replica_set()["metadata"])
+    async with controller_on(sandbox.cluster, ONCE):
+        name = sandbox.migrate(old, other_node(sandbox, old))
+        (status,) = await sandbox.finished(name)
+    assert (status["mode"], status["outcome"]) == ("Handoff", "Landed"), status
+    moved = sandbox.pod(status["newPod"])
+    assert moved is not None
+    assert moved["metadata"]["ownerReferences"][0]["kind"] == "ReplicaSet"
+
+
 async def test_a_cordoned_target_is_given_up(impatient: Moving) -> None:
     await impatient.start()
     path = f"/api/v1/nodes/{impatient.target}"

@@ -145,6 +145,23 @@ def test_nothing_is_evicted_while_the_workload_lacks_a_ready_pod() -> None:
             assert action.message == f"waiting: {reason}"
 
 
+def test_a_pod_is_not_evicted_once_its_controller_would_not_replace_it() -> None:
+    ending = "StatefulSet db is being deleted"
+    allowed = QuestionAnswers(siblings=WHOLE, eviction=EvictionAnswer(True))
+    pending = decide(observed(migration(), workload_ending=ending, answers=allowed))
+    assert isinstance(pending, Wait)
+    assert pending.message == f"waiting: {ending}"
+    evicting = migration(phase=Phase.IN_PROGRESS, mode=Mode.EVICT, step=Step.EVICTING)
+    undoing = decide(observed(evicting, workload_ending=ending, answers=allowed))
+    assert isinstance(undoing, UpdateStatus)
+    assert (undoing.name, undoing.status.message) == ("undo", ending)
+    # What is evicted already is followed to its end.
+    landing = migration(phase=Phase.IN_PROGRESS, mode=Mode.EVICT, step=Step.LANDING)
+    followed = decide(observed(landing, old=None, workload_ending=ending))
+    assert isinstance(followed, UpdateStatus)
+    assert followed.name == "old-ended"
+
+
 def test_a_workload_of_unknown_kind_is_not_taken_for_whole_when_pods_were_lost() -> None:
     for siblings, unreplaced_from, reason in (
         (WorkloadPods(0), 0, "no pod of StatefulSet db was found, not even this one"),

@@ -119,6 +119,62 @@ def test_a_pod_whose_owner_is_gone_stays() -> None:
     )
 
 
+def test_a_pod_whose_owner_is_being_deleted_stays() -> None:
+    """A ReplicaSet or a StatefulSet that is being deleted creates no more pods."""
+    for objects, owner in ((web(), "ReplicaSet web-5d"), (database(2), "StatefulSet db")):
+        for found in objects:
+            if found["kind"] == owner.split()[0]:
+                found["metadata"]["deletionTimestamp"] = CREATED
+        movability = asked(objects)
+        assert blockers(movability) == {"OwnerGone"}
+        assert detail(movability) == (
+            f"its owner {owner} is being deleted, so nothing would replace it"
+        )
+
+
+def test_a_pod_whose_deployment_is_gone_stays_and_that_of_a_plain_replicaset_does_not() -> None:
+    above = deployment("shop/web", replicas=2)
+    orphan = replicaset("shop/web-5d", replicas=2, owner=above)
+    pods = [pod(f"shop/web-5d-{number}", on="a", owner=orphan) for number in range(2)]
+    other = deployment("shop/other", replicas=1)
+    movability = asked([other, orphan, *pods])
+    assert blockers(movability) == {"OwnerGone"}
+    assert detail(movability) == "its Deployment web is gone, so nothing would replace it"
+    above["metadata"]["deletionTimestamp"] = CREATED
+    assert detail(asked([above, orphan, *pods])).startswith("its Deployment web is being deleted")
+    del orphan["metadata"]["ownerReferences"]
+    assert blockers(asked([other, orphan, *pods])) == {None}
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        (("ReplicaFailure", "True", "FailedCreate"), "its new pods cannot be created"),
+        (("Progressing", "False", "ProgressDeadlineExceeded"), "it makes no progress"),
+    ],
+)
+def test_a_pod_whose_deployment_is_stuck_in_a_rollout_stays(
+    condition: tuple[str, str, str], reason: str
+) -> None:
+    objects = web()
+    above = objects[0]
+    names = ("type", "status", "reason")
+    above["status"] = {
+        "replicas": 2,
+        "updatedReplicas": 0,
+        "conditions": [dict(zip(names, condition, strict=True))],
+    }
+    movability = asked(objects)
+    assert blockers(movability) == {"RolloutStuck"}
+    stuck = f"Deployment shop/web is stuck in a rollout: {reason} ({condition[2]})"
+    assert detail(movability) == stuck
+    above["spec"]["paused"] = True
+    assert blockers(asked(objects)) == {None}
+    above["spec"]["paused"] = False
+    above["status"]["updatedReplicas"] = 2
+    assert blockers(asked(objects)) == {None}
+
+
 def test_an_owner_of_the_same_name_is_another_one() -> None:
     namesake = replicaset("shop/web-5d", replicas=2)
     namesake["metadata"]["uid"] = "another"

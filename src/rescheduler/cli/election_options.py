@@ -43,6 +43,15 @@ LeaderElectionIdentity = Annotated[
         "Default: the host name, which is the name of the pod.",
     ),
 ]
+LeaderElectionInstance = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ID",
+        help="Added to the name instead of random characters. A process with the ID of one that "
+        "was killed leads again at once, and does not wait until the lease is over. Only one "
+        "process at a time may have it, as the containers of one pod: its uid.",
+    ),
+]
 LeaderElectionLeaseDuration = Annotated[
     str | None,
     typer.Option(
@@ -76,6 +85,7 @@ class ElectionArguments:
     is_off: bool
     lease: str | None
     identity: str | None
+    instance: str | None
     lease_duration: str | None
     renew_deadline: str | None
     retry_period: str | None
@@ -84,7 +94,8 @@ class ElectionArguments:
     def any_given(self) -> bool:
         """Whether the user gave any of them, apart from switching it off."""
         durations = self.lease_duration or self.renew_deadline or self.retry_period
-        return bool(self.lease or self.identity or durations)
+        names = self.lease or self.identity or self.instance
+        return bool(names or durations)
 
     def options(self, *, dry_run: bool) -> "LeaseOptions | None":
         """The checked options; None if no lease is needed. A dry run writes nothing, no lease."""
@@ -123,7 +134,7 @@ class ElectionArguments:
                 f"half of the renew deadline ({durations.renew_seconds:g}s)"
             )
         name = self.identity or socket.gethostname()
-        identity = f"{name}_{secrets.token_hex(4)}"
+        identity = f"{name}_{self.instance or secrets.token_hex(4)}"
         if self.lease is not None:
             return LeaseOptions(self.lease, identity, durations)
         return LeaseOptions(DEFAULT_LEASE, identity, durations, preferred_key=INSTALLED_LEASE)

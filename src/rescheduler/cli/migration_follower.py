@@ -13,7 +13,7 @@ from rescheduler.cli.local_controller import local_controller, unless_fails
 from rescheduler.cli.options import FollowOptions
 from rescheduler.cli.views.console import console
 from rescheduler.cli.views.migration_view import MigrationView, view_on
-from rescheduler.controller.drain.drain_outcomes import Ending
+from rescheduler.controller.drain.drain_outcomes import Ending, HeldUp, is_held_up
 from rescheduler.errors import ApiError, Conflict, Forbidden, NotFound, Refused
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.client import Client
@@ -51,10 +51,13 @@ class MigrationFollower:
         self,
         server: Client,
         following: FollowOptions,
+        patience_seconds: float,
         controller: asyncio.Task[None] | None = None,
     ) -> None:
-        """`controller`: the one that runs in this process, if any does."""
+        """`patience_seconds`: how long Migrations are waited for that cannot start, when all others
+        have ended. `controller`: the one that runs in this process, if any does."""
         self._server = server
+        self._patience_seconds = patience_seconds
         self._following = following
         self._controller = controller
 
@@ -73,7 +76,7 @@ class MigrationFollower:
             for body in bodies:
                 await self._create(body, created, refused)
             self._name_existing(existing)
-            endings = await self._ended(created | others)
+            endings = await self._ended(created | others, created)
             await self._undone([key for key, ending in endings.items() if ending is None])
         except asyncio.CancelledError:
             await self._interrupted(list(created), len(others))
@@ -101,13 +104,38 @@ class MigrationFollower:
                 line = f"migration {found.key} of pod {found.pod_key} is there already"
                 console().print(escaped(line), soft_wrap=True)
 
-    async def _ended(self, migrations: dict[str, Migration]) -> Mapping[str, Migration | None]:
+    async def _ended(
+        self, migrations: dict[str, Migration], own: Collection[str]
+    ) -> Mapping[str, Ending]:
         """These Migrations as they ended; as they are, if the command does not wait."""
         if not self._following.waits or not migrations:
             return migrations
         with view_on(console()) as view:
-            following = follow(self._server, migrations, view, runs_here=self._following.here)
+            following = self._follow(migrations, own, view)
             return await unless_fails(following, self._controller)
+
+    async def _follow(
+        self, keys: Collection[str], own: Collection[str], view: MigrationView
+    ) -> Mapping[str, Ending]:
+        """Follow Migrations until all have ended, or those that are left cannot start.
+
+        Those that this command has created are then withdrawn: nobody expects the pod to be moved
+        when the command has said that it stays.
+        """
+        here, patience = self._following.here, self._patience_seconds
+        endings: dict[str, Ending] = {}
+        while left := [key for key in keys if key not in endings]:
+            found = await follow(
+                self._server, left, view, runs_here=here, patience_seconds=patience
+            )
+            for key, migration in found.items():
+                if migration is None or migration.is_finished:
+                    endings[key] = migration
+                elif key not in own:
+                    endings[key] = HeldUp(migration, patience, is_withdrawn=False)
+                elif await withdrawn(self._server, migration):
+                    endings[key] = HeldUp(migration, patience, is_withdrawn=True)
+        return endings
 
     async def _undone(self, deleted: Collection[str]) -> None:
         """Wait until the controller that runs here has undone Migrations that were deleted."""
@@ -137,10 +165,11 @@ async def migration_follower(
 ) -> AsyncIterator[MigrationFollower]:
     """A follower. With --here, a controller runs meanwhile, and has read all that it needs."""
     if not following.here:
-        yield MigrationFollower(server, following)
+        yield MigrationFollower(server, following, policy.migration.timeout_seconds)
         return
     async with local_controller(server, policy) as controller:
-        yield MigrationFollower(server, following, controller)
+        patience = policy.migration.timeout_seconds
+        yield MigrationFollower(server, following, patience, controller)
 
 
 def after_interrupt(following: FollowOptions, created: int, others: int) -> Iterator[str]:
@@ -186,11 +215,17 @@ def note_missing_features(features: ServerFeatures) -> None:
 
 
 async def follow(
-    server: ApiServer, keys: Collection[str], view: MigrationView, *, runs_here: bool
+    server: ApiServer,
+    keys: Collection[str],
+    view: MigrationView,
+    *,
+    runs_here: bool,
+    patience_seconds: float,
 ) -> dict[str, Migration | None]:
     """Show these Migrations until all have ended; None for one deleted before it finished.
 
-    Unless their controller runs here, warn if there seems to be none.
+    If those that are left say that they cannot start, and nothing changes for a while, they are
+    returned as they are. Unless their controller runs here, warn if there seems to be none.
     """
     table: ObjectTable[Migration] = ObjectTable(MIGRATION)
     watch = ListWatch(server, table)
@@ -215,13 +250,30 @@ async def follow(
             changed.clear()
             migrations = {key: finished.get(key) or table.get(key) for key in keys}
             view.show(migrations)
-            if all(found is None or found.is_finished for found in migrations.values()):
+            left = [found for found in migrations.values() if found and not found.is_finished]
+            if not left:
                 return migrations
-            await changed.wait()
+            is_stuck = all(map(is_held_up, left))
+            try:
+                async with asyncio.timeout(patience_seconds if is_stuck else None):
+                    await changed.wait()
+            except TimeoutError:
+                return migrations
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def withdrawn(server: ApiServer, migration: Migration) -> bool:
+    """Delete a Migration that cannot start; False if it has changed: perhaps it has started."""
+    metadata = migration.metadata
+    path = object_path(MIGRATION, metadata.key)
+    try:
+        await server.delete(path, uid=metadata.uid, version=metadata.resource_version)
+    except (Conflict, NotFound):
+        return False
+    return True
 
 
 async def warn_if_nothing_happens(

@@ -17,6 +17,7 @@ from rescheduler.install.pods import (
     CONTAINER_SECURITY,
     deployment,
     own_namespace,
+    own_uid,
     probe,
 )
 from rescheduler.install.rights import LEASE_NAME, SECRET_NAME
@@ -71,13 +72,18 @@ def controller_container() -> dict[Any, Tree]:
             "run",
             f"--policy={CONFIG_DIRECTORY}/{POLICY_FILE}",
             {When("dryRun"): ["--dry-run"]},
-            {When("moves"): [f"--leader-election-lease=$(POD_NAMESPACE)/{LEASE_NAME}"]},
+            {
+                When("moves"): [
+                    f"--leader-election-lease=$(POD_NAMESPACE)/{LEASE_NAME}",
+                    "--leader-election-instance=$(POD_UID)",
+                ]
+            },
             {When("extender"): serving},
             {When("ownCertificates"): issuing},
             {When("certManager"): reading},
             f"--health=:{MONITORING_PORT}",
         ],
-        "env": [own_namespace()],
+        "env": [own_namespace(), own_uid()],
         "ports": [
             {When("extender"): [{"name": SERVING, "containerPort": EXTENDER_PORT}]},
             {"name": MONITORING, "containerPort": MONITORING_PORT},

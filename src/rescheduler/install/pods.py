@@ -30,6 +30,12 @@ def own_namespace() -> dict[Any, Tree]:
     return {"name": "POD_NAMESPACE", "valueFrom": reference}
 
 
+def own_uid() -> dict[Any, Tree]:
+    """The same for the uid of the pod: its containers run one after the other."""
+    reference = {"fieldRef": {"fieldPath": "metadata.uid"}}
+    return {"name": "POD_UID", "valueFrom": reference}
+
+
 def deployment(
     component: str,
     replicas: Tree,

@@ -44,6 +44,7 @@ class Step(StrEnum):
 STARTED, NEW_POD_READY, RETIRING = "Started", "NewPodReady", "Retiring"
 FINISHED_CONDITION, FITS_BESIDE_OLD_POD = "Finished", "FitsBesideOldPod"
 OLD_POD_ENDED, PLACED_AS_NOMINATED = "OldPodEnded", "PlacedAsNominated"
+PUT_BACK_BY_KUBELET = "PutBackByKubelet"
 """The types of a Migration's conditions."""
 
 NOMINATION_IGNORED = "NominationIgnored"

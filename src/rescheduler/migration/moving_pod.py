@@ -197,6 +197,12 @@ class MovingPod(Part):
         return ready is not None and ready.status == "False" and ready.reason == LEFT_SERVICES
 
     @property
+    def left_services_at(self) -> Timestamp | None:
+        """When a migration took it out of its Services, in whole seconds; None if none did."""
+        ready = self.condition("Ready")
+        return ready.last_transition_time if ready is not None and self.has_left_services else None
+
+    @property
     def is_healthy(self) -> bool:
         """Whether it would be Ready if no migration had taken it out of its Services."""
         gates = [gate.condition_type for gate in self.spec.readiness_gates]

@@ -18,7 +18,6 @@ from rescheduler.labels import JOB_CONTROLLER_UID, MIGRATION_ID
 from rescheduler.migration.migration_object import (
     MIGRATION,
     Migration,
-    WorkloadReference,
 )
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.migration.moving_pod import MovingPod
@@ -44,13 +43,12 @@ from rescheduler.migration.state_machine.observation import (
     TargetAnswer,
     WorkloadPods,
 )
-from rescheduler.migration.workload_cache import ADOPTING_KINDS, WorkloadCache
+from rescheduler.migration.workload_cache import ADOPTING_KINDS, Owner, WorkloadCache
 from rescheduler.migration.workload_objects import ObservedWorkload
 from rescheduler.model.kinds import BUDGET, CLAIM, NODE, POD, SERVICE, STATEFUL_SET, Kind
 from rescheduler.model.moves import Mode
 from rescheduler.model.objects import (
     Node,
-    OwnerReference,
     Page,
     PodDisruptionBudget,
     Service,
@@ -64,8 +62,6 @@ from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.settings import Policy
 
 T = TypeVar("T")
-Controller = OwnerReference | WorkloadReference
-"""The controller of a pod: as the pod names it, or as a Migration remembers it."""
 
 
 class Observer:
@@ -82,6 +78,7 @@ class Observer:
         self._migrations = watches.migrations
         self._pods = watches.pods
         self._findings = watches.findings
+        self._all_migrations = watches.all_migrations
         self.placing_blocker = ""
         """Why this API server cannot place a pod on a chosen node; empty if it can."""
         self._workloads = WorkloadCache(server, watches.tables)
@@ -117,11 +114,12 @@ class Observer:
             self._departures.release(migration.spec.pod.uid)
         reference = old.metadata.controller if old is not None else migration.status.workload
         namespace = migration.metadata.namespace
-        workload = None
+        workload, ending = None, ""
         if reference is not None:
             workload = await self._workloads.get(
                 namespace, reference.kind, reference.name, reference.uid
             )
+            ending = self._workloads.ending(namespace, reference, workload)
         return Observation(
             now=self._clock(),
             migration=migration,
@@ -130,6 +128,7 @@ class Observer:
             old=old,
             new=await self._new_pod(migration, fresh),
             workload=workload,
+            workload_ending=ending,
             replicas=self._replica_counts(namespace, reference, workload),
             unreplaced_from=self._unreplaced_from(namespace, reference),
             placing_blocker=self._placing_blocker(migration, reference),
@@ -281,9 +280,7 @@ class Observer:
             ]
         )
 
-    def _selector_of(
-        self, namespace: str, owner: Controller, workload: ObservedWorkload | None
-    ) -> str:
+    def _selector_of(self, namespace: str, owner: Owner, workload: ObservedWorkload | None) -> str:
         """A label selector that narrows down the list of a controller's pods, if one is known."""
         if workload is not None:
             return selector_text(workload.selector)
@@ -296,7 +293,7 @@ class Observer:
         return ""
 
     def _replica_counts(
-        self, namespace: str, owner: Controller | None, workload: ObservedWorkload | None
+        self, namespace: str, owner: Owner | None, workload: ObservedWorkload | None
     ) -> ReplicaCounts | None:
         """What the workload says about itself, if it is of a kind that has replicas."""
         found = workload.owner if workload is not None else None
@@ -308,7 +305,7 @@ class Observer:
         desired = 1 if found.spec.replicas is None else found.spec.replicas
         return ReplicaCounts(desired, found.status.ready_replicas)
 
-    def _known(self, kind: Kind[Any], namespace: str, owner: Controller) -> Any:
+    def _known(self, kind: Kind[Any], namespace: str, owner: Owner) -> Any:
         """The owner as the tables have it, or None."""
         found = self._tables.of(kind).get(f"{namespace}/{owner.name}")
         return found if found is not None and found.metadata.uid == owner.uid else None
@@ -365,7 +362,8 @@ class Observer:
                 found = found.with_page(pod.uid, stand_in_uid, page)
         now = self._clock()
         others = found.with_any if stand_in is None else found.with_stand_in
-        departure = self._departures.look(pod, found.with_pod, now)
+        self._departures.recall(pod.node, self._all_migrations)
+        departure = self._departures.look(pod, found.with_pod, now, found.changed_at)
         rivals: tuple[str, ...] = ()
         if stand_in is None and (found.with_pod or pod.has_left_services):
             common = {*(f"{namespace}/{name}" for name in names), *budgets}
@@ -406,7 +404,7 @@ class Observer:
         # In a thread: in a large cluster this takes a tenth of a second.
         return TargetAnswer(True, await asyncio.to_thread(refusal_of, snapshot, row, node))
 
-    def _unreplaced_from(self, namespace: str, owner: Controller | None) -> int:
+    def _unreplaced_from(self, namespace: str, owner: Owner | None) -> int:
         """How many pods a workload had before one was evicted and not replaced."""
         return (
             0
@@ -414,7 +412,7 @@ class Observer:
             else self._findings.unreplaced_from(namespace, owner.uid, self._clock())
         )
 
-    def _placing_blocker(self, migration: Migration, owner: Controller | None) -> str:
+    def _placing_blocker(self, migration: Migration, owner: Owner | None) -> str:
         """Why the new pod cannot be placed on a chosen node; empty if it can."""
         is_ignored = migration.has_ignored_nomination or (
             owner is not None

@@ -7,21 +7,33 @@ import msgspec
 from rescheduler.errors import NotFound
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.watch_events import decoder_of
+from rescheduler.migration.migration_object import WorkloadReference
 from rescheduler.migration.workload_objects import (
     LabelMapSelector,
     ObservedWorkload,
     RawPodTemplate,
     WorkloadObject,
 )
-from rescheduler.model.kinds import DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, Kind
-from rescheduler.model.objects import Deployment, Identity, LabelSelector
+from rescheduler.model.kinds import (
+    DEPLOYMENT,
+    JOB,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    STATEFUL_SET,
+    Kind,
+)
+from rescheduler.model.objects import Deployment, Identity, LabelSelector, OwnerReference
 from rescheduler.model.tables.cluster_tables import ClusterTables
 
 ADOPTING_KINDS: dict[str, Kind[Any]] = {
     "ReplicaSet": REPLICA_SET,
     "ReplicationController": REPLICATION_CONTROLLER,
 }
+REPLACING_KINDS: dict[str, Kind[Any]] = {**ADOPTING_KINDS, "StatefulSet": STATEFUL_SET, "Job": JOB}
 MAX_TEMPLATES = 1000
+
+Owner = OwnerReference | WorkloadReference
+"""The controller of a pod: as the pod names it, or as a Migration remembers it."""
 
 
 class WorkloadCache:
@@ -38,6 +50,9 @@ class WorkloadCache:
             return None
         key = f"{namespace}/{name}"
         workload = self._tables.of(ADOPTING_KINDS[kind]).get(key)
+        if workload is not None and workload.metadata.uid != uid:
+            # An earlier one of that name proves nothing: the watch may lag behind.
+            workload = None
         if workload is None or template_version(workload.metadata) not in self._templates:
             raw = await self._read(ADOPTING_KINDS[kind], key)
             if raw is None:
@@ -48,17 +63,39 @@ class WorkloadCache:
             return None
         template, selector = self._templates[template_version(workload.metadata)]
         owner = workload.metadata.controller
-        deployment = None
+        deployment, lost = None, ""
         # Custom resources may have that name, too.
         if owner is not None and owner.kind == "Deployment" and is_of_apps(owner.api_version):
             deployment = await self._deployment(f"{namespace}/{owner.name}", owner.uid)
-            if deployment is None:
-                return None
-        return ObservedWorkload(kind, workload, selector, template, deployment)
+            lost = owner.name if deployment is None else ""
+        return ObservedWorkload(kind, workload, selector, template, deployment, lost)
+
+    def ending(self, namespace: str, owner: Owner, observed: ObservedWorkload | None) -> str:
+        """Why a pod's controller would not replace it; empty if it would, or nobody knows.
+
+        One that is being deleted creates no more pods, and its own are deleted soon. Or it leaves
+        them behind: then they change, and have no controller any more.
+        """
+        if observed is not None:
+            return observed.ending
+        kind = REPLACING_KINDS.get(owner.kind)
+        # Custom resources may have the same name.
+        if kind is None or owner.api_version != kind.api_version:
+            return ""
+        key = f"{namespace}/{owner.name}"
+        if kind in ADOPTING_KINDS.values():
+            # The server was asked for it.
+            return f"{owner.kind} {owner.name} no longer exists"
+        found = self._tables.of(kind).get(key)
+        if found is None or found.metadata.uid != owner.uid:
+            return ""
+        is_deleting = found.metadata.deletion_timestamp is not None
+        return f"{owner.kind} {owner.name} is being deleted" if is_deleting else ""
 
     async def _deployment(self, key: str, uid: str) -> Deployment | None:
         found: Deployment | None = self._tables.of(DEPLOYMENT).get(key)
-        if found is None:
+        # An earlier one of that name proves nothing: the watch may lag behind.
+        if found is None or found.metadata.uid != uid:
             raw = await self._read(DEPLOYMENT, key)
             found = decoder_of(Deployment).decode(raw) if raw is not None else None
         return found if found is not None and found.metadata.uid == uid else None

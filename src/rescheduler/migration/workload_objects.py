@@ -60,6 +60,8 @@ class ObservedWorkload:
     selector: LabelSelector
     template: RawPodTemplate
     deployment: Deployment | None = None
+    lost_deployment: str = ""
+    """The name of the Deployment that owns it and no longer exists: it is deleted soon."""
 
     @property
     def replicas(self) -> int:
@@ -68,14 +70,16 @@ class ObservedWorkload:
         return 1 if desired is None else desired
 
     @property
-    def is_being_deleted(self) -> bool:
-        """Whether it or its Deployment is being deleted."""
-        deployment_deleted_at = (
-            self.deployment.metadata.deletion_timestamp if self.deployment else None
-        )
-        return (
-            self.owner.metadata.deletion_timestamp is not None or deployment_deleted_at is not None
-        )
+    def ending(self) -> str:
+        """Why it creates and adopts no more pods, or soon will not; else an empty string."""
+        if self.lost_deployment:
+            return f"Deployment {self.lost_deployment} no longer exists"
+        above = self.deployment
+        if above is not None and above.metadata.deletion_timestamp is not None:
+            return f"{self.name} is being deleted"
+        if self.owner.metadata.deletion_timestamp is not None:
+            return f"{self.kind} {self.owner.metadata.name} is being deleted"
+        return ""
 
     @property
     def name(self) -> str:

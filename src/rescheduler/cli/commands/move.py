@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rescheduler.cli.completion import complete_node, complete_pod
+from rescheduler.cli.control_characters import escaped
 from rescheduler.cli.inputs import load_policy, pod_row
 from rescheduler.cli.options import (
     CancelOnInterrupt,
@@ -94,6 +95,7 @@ async def move_pod(
         key_of,
         migration_follower,
     )
+    from rescheduler.controller.drain.drain_outcomes import HeldUp
     from rescheduler.kube.live_store import LiveStore
     from rescheduler.kube.server_features import read_server_features
     from rescheduler.migration.migration_request import migration_body
@@ -123,6 +125,9 @@ async def move_pod(
         raise ending
     if ending is None:
         console().print(f"migration {key_of(body)} was deleted before it finished", soft_wrap=True)
+        return False
+    if isinstance(ending, HeldUp):
+        console().print(f"pod {pod} was {escaped(ending.text)}", soft_wrap=True)
         return False
     return not following.waits or ending.status.outcome == Outcome.LANDED
 

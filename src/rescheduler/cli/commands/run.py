@@ -9,6 +9,7 @@ import typer
 from rescheduler.cli.election_options import (
     ElectionArguments,
     LeaderElectionIdentity,
+    LeaderElectionInstance,
     LeaderElectionLease,
     LeaderElectionLeaseDuration,
     LeaderElectionRenewDeadline,
@@ -75,6 +76,7 @@ def run(
     no_leader_election: NoLeaderElection = False,
     leader_election_lease: LeaderElectionLease = None,
     leader_election_identity: LeaderElectionIdentity = None,
+    leader_election_instance: LeaderElectionInstance = None,
     leader_election_lease_duration: LeaderElectionLeaseDuration = None,
     leader_election_renew_deadline: LeaderElectionRenewDeadline = None,
     leader_election_retry_period: LeaderElectionRetryPeriod = None,
@@ -111,6 +113,7 @@ def run(
         is_off=no_leader_election,
         lease=leader_election_lease,
         identity=leader_election_identity,
+        instance=leader_election_instance,
         lease_duration=leader_election_lease_duration,
         renew_deadline=leader_election_renew_deadline,
         retry_period=leader_election_retry_period,

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rescheduler.errors import ApiError
 from rescheduler.migration.migration_object import (
@@ -16,7 +17,30 @@ MAX_ATTEMPTS = 3
 NOT_MOVED = "was not moved: "
 DELETED = f"{NOT_MOVED}its Migration was deleted before it finished"
 
-Ending = Migration | ApiError | None
+WAITING = "waiting: "
+"""How the message of a Migration begins that cannot start now."""
+
+
+@dataclass(frozen=True)
+class HeldUp:
+    """A Migration that could not start for so long that nobody waits for it any more."""
+
+    migration: Migration
+    seconds: float
+    """How long it was waited for."""
+    is_withdrawn: bool
+    """Whether it was deleted. One that was there before is left to whoever created it."""
+
+    @property
+    def text(self) -> str:
+        """What it waits for."""
+        reason = self.migration.status.message.removeprefix(WAITING)
+        waited = f"not started within {self.seconds:g}s: {reason}"
+        left = f". Its Migration {self.migration.key} waits on"
+        return waited if self.is_withdrawn else waited + left
+
+
+Ending = Migration | HeldUp | ApiError | None
 """What became of a Migration: how it ended, or how it is now if it is not followed. An error: the
 server refused to create it. None: it was deleted before it finished."""
 
@@ -53,6 +77,8 @@ class DrainOutcomes:
                 self.failed.pop(pod, None)
             elif ending is None:
                 self.failed[pod] = DELETED
+            elif isinstance(ending, HeldUp):
+                self.failed[pod] = f"{NOT_MOVED}{ending.text}"
             elif isinstance(ending, ApiError):
                 self.failed[pod] = f"{NOT_MOVED}{ending.answer}"
             elif ending.is_finished:
@@ -65,6 +91,12 @@ class DrainOutcomes:
             self._refused_by[pod].add(ending.spec.target_node)
         if ending.status.outcome == Outcome.CAME_BACK and ending.status.workload is not None:
             self.returning.add(ending.status.workload.uid)
+
+
+def is_held_up(migration: Migration) -> bool:
+    """Whether a Migration cannot start, and says why: it may take for ever."""
+    is_waiting = migration.spec.paused or migration.status.message.startswith(WAITING)
+    return migration.is_pending and is_waiting
 
 
 def may_retry(migration: Migration, attempts: int) -> bool:

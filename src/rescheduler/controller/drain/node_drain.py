@@ -127,7 +127,11 @@ class NodeDrain:
             plan = self._plan(snapshot, context)
             existing = unfinished_on(snapshot, self._node, migrations)
             # A paused one may stay so for ever: it is not followed.
-            followed = [found for found in existing if not found.spec.paused]
+            followed = [
+                found
+                for found in existing
+                if not found.spec.paused and found.pod_key not in outcomes.failed
+            ]
             held = {found.pod_key: PAUSED.format(found.key) for found in existing}
             held = {pod: why for pod, why in held.items() if pod not in pods_of(followed)}
             stopping = self._stopping(snapshot)

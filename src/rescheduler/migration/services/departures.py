@@ -5,12 +5,19 @@ status with its own opinion every ten seconds, counted from the kubelet's start,
 Nobody can ask a kubelet when it will do that next. But all pods of a node are put back in the same
 rhythm, so it is known once it was seen.
 
-Nothing here is lost for good in a restart: it is learned anew.
+Little is lost in a restart: since when a pod is out of its Services is in its own status, and the
+rhythm of its kubelet is in a condition of the Migration that has learned it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from rescheduler.migration.migration_object import (
+    PUT_BACK_BY_KUBELET,
+    Migration,
+    MigrationCondition,
+)
 from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.state_machine.observation import (
     PUT_BACK_MARGIN,
@@ -53,28 +60,59 @@ class Departures:
     def __init__(self) -> None:
         self._pods: dict[str, DepartedPod] = {}
         self._rhythms: dict[str, tuple[datetime, KubeletRhythm]] = {}
+        self._recorded: dict[str, datetime] = {}
+        """By node: when the rhythm of its kubelet was recorded."""
         self._turns: dict[str, DepartureTurn] = {}
 
-    def look(self, pod: MovingPod, serving: frozenset[str], now: datetime) -> Departure:
-        """What is known of a pod, given the Services that still send traffic to it."""
+    def recall(self, node: str, migrations: Callable[[], Iterable[Migration]]) -> None:
+        """Look up what Migrations have recorded about a node's kubelet, unless that is known."""
+        if node in self._recorded:
+            return
+        for migration in migrations():
+            learned = migration.condition(PUT_BACK_BY_KUBELET)
+            if learned is None or migration.status.source_node != node:
+                continue
+            at = learned.last_transition_time
+            if at is not None and at >= self._recorded.get(node, at):
+                self._recorded[node] = at
+                self._rhythms.setdefault(node, (at, rhythm_of(learned)))
+
+    def look(
+        self,
+        pod: MovingPod,
+        serving: frozenset[str],
+        now: datetime,
+        slices_changed_at: datetime | None = None,
+    ) -> Departure:
+        """What is known of a pod, given the Services that still send traffic to it.
+
+        If none does, and this process has not seen the pod before, it is out of the EndpointSlices
+        since their last change at the latest.
+        """
         self._forget_before(now - REMEMBERED)
         known = self._pods.pop(pod.uid, None)
         if not pod.has_left_services:
             if known is not None and was_put_back(pod, known, now):
                 self._rhythms[pod.node] = now, self._rhythm(pod.node).seen_again(now)
-            return Departure(serving=serving, rhythm=self._rhythm(pod.node))
-        known = known or DepartedPod(now, now)
+            return self._departure(pod, serving)
+        if known is None:
+            gone_since = None if serving else at_latest(slices_changed_at, now)
+            known = DepartedPod(at_latest(pod.left_services_at, now), now, gone_since)
         known.last_seen = now
         known.gone_since = None if serving else known.gone_since or now
         self._pods[pod.uid] = known
         is_silent = now - known.first_seen >= PUT_BACK_PERIOD + PUT_BACK_MARGIN
         if is_silent and pod.node not in self._rhythms:
             self._rhythms[pod.node] = now, KubeletRhythm(is_silent=True)
+        departure = self._departure(pod, serving)
+        return replace(departure, left_since=known.first_seen, gone_since=known.gone_since)
+
+    def _departure(self, pod: MovingPod, serving: frozenset[str]) -> Departure:
+        is_known = pod.node in self._rhythms
         return Departure(
             serving=serving,
-            left_since=known.first_seen,
-            gone_since=known.gone_since,
             rhythm=self._rhythm(pod.node),
+            is_rhythm_recorded=not is_known or pod.node in self._recorded,
         )
 
     def reserve(self, pod: MovingPod, shared: frozenset[str], now: datetime) -> tuple[str, ...]:
@@ -104,7 +142,20 @@ class Departures:
         pods, rhythms = self._pods, self._rhythms
         self._pods = {uid: pod for uid, pod in pods.items() if pod.last_seen >= earliest}
         self._rhythms = {node: found for node, found in rhythms.items() if found[0] >= earliest}
+        self._recorded = {node: at for node, at in self._recorded.items() if at >= earliest}
         self._turns = {uid: found for uid, found in self._turns.items() if found.since >= earliest}
+
+
+def at_latest(moment: datetime | None, now: datetime) -> datetime:
+    """When something has happened at the latest, given its time in whole seconds, if any."""
+    return now if moment is None else min(moment + WHOLE_SECOND, now)
+
+
+def rhythm_of(learned: MigrationCondition) -> KubeletRhythm:
+    """What a Migration has recorded about a kubelet."""
+    if learned.status == "True":
+        return KubeletRhythm(put_back_at=learned.last_transition_time)
+    return KubeletRhythm(is_silent=True)
 
 
 def was_put_back(pod: MovingPod, known: DepartedPod, now: datetime) -> bool:

@@ -2,18 +2,32 @@
 # (mypy does not see that structs inherit being frozen)
 """EndpointSlices: which pods the proxies send a Service's traffic to."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rescheduler.labels import SERVICE_NAME
 from rescheduler.model.kinds import Kind
 from rescheduler.model.objects import Identity, Labels, Part, Service
+from rescheduler.model.objects.parts import Timestamp
+
+
+class FieldManager(Part):
+    """Who has changed an object, and when last."""
+
+    time: Timestamp | None = None
 
 
 class SliceMeta(Identity):
     """The metadata of an EndpointSlice."""
 
     labels: Labels = {}
+    managed_fields: tuple[FieldManager, ...] = ()
+
+    @property
+    def changed_at(self) -> Timestamp | None:
+        """When it was changed last, in whole seconds; None if it does not say so."""
+        times = [manager.time for manager in self.managed_fields if manager.time is not None]
+        return max(times, default=None)
 
 
 class EndpointConditions(Part):
@@ -58,9 +72,11 @@ class OtherEndpoints:
     """The Services that send traffic to any other pod."""
     with_starting: frozenset[str] = frozenset()
     """The Services that will send traffic to another pod, which is not ready yet."""
+    changed_at: Timestamp | None = None
+    """When one of the slices was changed last; None if they do not say so."""
 
     def with_page(
-        self, pod_uid: str, stand_in_uid: str, slices: Iterable[EndpointSlice]
+        self, pod_uid: str, stand_in_uid: str, slices: Sequence[EndpointSlice]
     ) -> "OtherEndpoints":
         """These and those of one more page of the list."""
         with_pod, with_stand_in = set(self.with_pod), set(self.with_stand_in)
@@ -77,7 +93,14 @@ class OtherEndpoints:
                 else:
                     with_any.add(service)
                     with_stand_in |= {service} if uid == stand_in_uid else set()
-        return OtherEndpoints(*map(frozenset, (with_pod, with_stand_in, with_any, with_starting)))
+        changes = [self.changed_at, *(found.metadata.changed_at for found in slices)]
+        return OtherEndpoints(
+            frozenset(with_pod),
+            frozenset(with_stand_in),
+            frozenset(with_any),
+            frozenset(with_starting),
+            max((moment for moment in changes if moment is not None), default=None),
+        )
 
 
 def can_be_left(service: Service) -> bool:

@@ -6,6 +6,7 @@ All functions return an empty string if nothing is wrong.
 from rescheduler.migration.moving_pod import MovingContainerStatus, MovingPod
 from rescheduler.migration.state_machine.observation import Observation, WorkloadPods
 from rescheduler.migration.workload_objects import ObservedWorkload
+from rescheduler.model.rules.rollouts import is_rolling_out, stuck_rollout
 
 CRASHING = "CrashLoopBackOff"
 HOPELESS = ("ErrImageNeverPull", "InvalidImageName")
@@ -112,17 +113,15 @@ def target_problem(o: Observation) -> str:
 
 
 def rollout_in_progress(workload: ObservedWorkload) -> str:
-    """The rollout by which its Deployment is replacing the pods.
-
-    A Deployment that is paused replaces none. It may stay halfway for days, as a canary does, and
-    until then both of its ReplicaSets are like any other.
-    """
+    """The rollout by which its Deployment is replacing the pods, and how far it is."""
     deployment = workload.deployment
-    if deployment is None or deployment.spec.paused:
+    if deployment is None or not is_rolling_out(deployment):
         return ""
-    if deployment.status.updated_replicas == deployment.status.replicas:
-        return ""
-    return f"Deployment {deployment.metadata.name} is rolling out another version"
+    updated, wanted = deployment.status.updated_replicas, deployment.spec.replicas
+    text = f"Deployment {deployment.metadata.name} is rolling out another version"
+    text += f" ({updated} of {1 if wanted is None else wanted} pods are updated)"
+    stuck = stuck_rollout(deployment)
+    return f"{text}, but {stuck}" if stuck else text
 
 
 def workload_change(workload: ObservedWorkload) -> str:

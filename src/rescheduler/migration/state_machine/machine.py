@@ -113,6 +113,9 @@ def decide_pending(o: Observation) -> Action:
         return Wait(message=f"waiting: Migration {other} is moving the pod")
     if o.old is not None and not o.old.node:
         return Wait(message=f"waiting: pod {o.old.metadata.name} is on no node yet")
+    if o.workload_ending:
+        # Nobody would replace the pod. It is deleted soon, or left without a controller.
+        return Wait(LOOK_AT_SIBLINGS_SECONDS, f"waiting: {o.workload_ending}")
     try:
         mode = select_mode(o)
     except CannotMove as error:
@@ -197,6 +200,8 @@ def abort(o: Observation) -> Action | None:
         return status_transitions.rollback_started(
             o, f"its workload is lost: {reason}", Phase.CANCELLED
         )
+    if o.workload_ending:
+        return status_transitions.rollback_started(o, o.workload_ending, Phase.CANCELLED)
     if o.workload is not None and (change := workload_interference(o)):
         return status_transitions.rollback_started(o, change, Phase.CANCELLED)
     if problem := target_problem(o):
@@ -214,11 +219,9 @@ def other_migration(o: Observation) -> str:
 
 
 def workload_interference(o: Observation) -> str:
-    """The deletion, scale-down or rollout of the workload that ends the attempt; else empty."""
+    """The scale-down or rollout of the workload that ends the attempt; else empty."""
     assert o.workload is not None
     at_start = o.migration.status.workload
-    if o.workload.is_being_deleted:
-        return f"{o.workload.name} is being deleted"
     if text := rollout_in_progress(o.workload):
         return text
     if at_start is not None and o.workload.replicas < (at_start.replicas or 0):

@@ -94,6 +94,8 @@ class Departure:
     gone_since: datetime | None = None
     """When it was first seen in none of the EndpointSlices."""
     rhythm: KubeletRhythm = KubeletRhythm()
+    is_rhythm_recorded: bool = True
+    """Whether a Migration says what is known of it, or nothing is."""
 
 
 class PodId(NamedTuple):
@@ -200,6 +202,8 @@ class Observation:
     new: MovingPod | None = None
     """The pod with the name of this attempt's new pod, whoever created it."""
     workload: ObservedWorkload | None = None
+    workload_ending: str = ""
+    """Why the controller of the old pod would not replace it: it is being deleted, or is gone."""
     replicas: ReplicaCounts | None = None
     """What the workload says about its number of pods, if it is of a kind that we know."""
     unreplaced_from: int = 0

@@ -11,7 +11,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rescheduler.migration import migration_labels
+from rescheduler.migration.migration_object import PUT_BACK_BY_KUBELET
 from rescheduler.migration.moving_pod import LEFT_SERVICES, MovingPod
+from rescheduler.migration.state_machine import status_transitions
 from rescheduler.migration.state_machine.actions import Action, Ask, PatchPod, Question, Wait
 from rescheduler.migration.state_machine.observation import (
     PUT_BACK_MARGIN,
@@ -57,6 +59,8 @@ def leave_services(o: Observation, old: MovingPod, wait_or_fail: WaitOrFail) -> 
     found = o.answers.old_departure
     if found is None:
         return Ask(Question.OLD_DEPARTURE)
+    if action := record_rhythm(o, found):
+        return action
     if found.forsaken and not old.has_left_services:
         # A Service that does not select the new pod is served by the old one as long as it runs.
         return None
@@ -66,6 +70,16 @@ def leave_services(o: Observation, old: MovingPod, wait_or_fail: WaitOrFail) -> 
         reason = f"Service {min(found.lonely)} does not send traffic to the new pod yet"
         return soon(wait_or_fail(o, reason))
     return bounded(o, depart(old, found, o.now, time_for_proxies(o)), wait_or_fail)
+
+
+def record_rhythm(o: Observation, found: Departure) -> Action | None:
+    """Record what was learned of the old pod's kubelet; None if a Migration says it already.
+
+    It takes ten seconds to learn. A controller that was restarted does not begin anew.
+    """
+    if found.is_rhythm_recorded or o.migration.condition(PUT_BACK_BY_KUBELET) is not None:
+        return None
+    return status_transitions.kubelet_learned(o, found.rhythm)
 
 
 def wait_until_steady(o: Observation) -> Wait | None:

@@ -13,6 +13,7 @@ from rescheduler.migration.migration_object import (
     NOMINATION_IGNORED,
     OLD_POD_ENDED,
     PLACED_AS_NOMINATED,
+    PUT_BACK_BY_KUBELET,
     RETIRING,
     STARTED,
     Migration,
@@ -24,7 +25,7 @@ from rescheduler.migration.migration_object import (
 )
 from rescheduler.migration.new_pod import new_pod_name
 from rescheduler.migration.state_machine.actions import MigrationEvent, UpdateStatus
-from rescheduler.migration.state_machine.observation import Observation
+from rescheduler.migration.state_machine.observation import KubeletRhythm, Observation
 from rescheduler.model.moves import Mode, Outcome
 
 MAX_DOUBLINGS = 10
@@ -76,6 +77,18 @@ def handing_over(o: Observation) -> UpdateStatus:
         condition=NEW_POD_READY,
         event=MigrationEvent.NEW_POD_READY,
     )
+
+
+def kubelet_learned(o: Observation, rhythm: KubeletRhythm) -> UpdateStatus:
+    """It was seen when the kubelet of the old pod puts back its status, or that it does not."""
+    at, status = rhythm.put_back_at or o.now, o.migration.status
+    reason, message = "PutBack", "the kubelet has put back the status of the pod at this time"
+    if rhythm.is_silent:
+        reason, message = "NotPutBack", "the kubelet does not put back the status of its pods"
+    conditions = with_condition(
+        status, PUT_BACK_BY_KUBELET, at, reason, message, holds=not rhythm.is_silent
+    )
+    return UpdateStatus("learn-kubelet", replace(status, conditions=conditions))
 
 
 def sibling_remembered(o: Observation, created_at: datetime) -> UpdateStatus:

@@ -3,6 +3,7 @@
 """What pods belong to, and what protects them."""
 
 from rescheduler.model.objects.parts import (
+    Condition,
     Identity,
     Int32,
     Int64,
@@ -82,6 +83,12 @@ class WorkloadStatus(Part):
     updated_replicas: Int32 = 0
 
 
+class DeploymentStatus(WorkloadStatus):
+    """How far a Deployment is, and whether it gets any further."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
 class ReplicaSet(Part):
     """Keeps a number of equal pods running."""
 
@@ -95,7 +102,7 @@ class Deployment(Part):
 
     metadata: Identity
     spec: WorkloadSpec = WorkloadSpec()
-    status: WorkloadStatus = WorkloadStatus()
+    status: DeploymentStatus = DeploymentStatus()
 
 
 class StatefulSet(Part):

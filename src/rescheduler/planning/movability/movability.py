@@ -18,6 +18,7 @@ import numpy as np
 
 from rescheduler.model.moves import Mode
 from rescheduler.model.objects import PodDisruptionBudget
+from rescheduler.model.rules.rollouts import stuck_rollout
 from rescheduler.model.selectors import selects
 from rescheduler.model.snapshot import (
     NO_NODE,
@@ -333,9 +334,26 @@ class Movability:
     def _holding_back(self, template: int) -> Blocker | None:
         return (
             self._short_of_pods(template)
+            or self._stuck_rollout(template)
             or self._incomplete_workload(template)
             or self._eviction_blocker(template)
         )
+
+    def _stuck_rollout(self, template: int) -> Blocker | None:
+        """Its Deployment is in the middle of a rollout, and a move would wait for its end."""
+        # Looked for only if there are any: each look costs, and most clusters have none.
+        key = self.workloads.deployment(template) if self._stuck_rollouts else ""
+        if key not in self._stuck_rollouts:
+            return None
+        detail = f"Deployment {key} is stuck in a rollout: {self._stuck_rollouts[key]}"
+        return Blocker("RolloutStuck", detail)
+
+    @cached_property
+    def _stuck_rollouts(self) -> dict[str, str]:
+        """The Deployments whose rollouts do not go on, and why."""
+        deployments = self._snapshot.deployments.items()
+        found = ((key, stuck_rollout(deployment)) for key, deployment in deployments)
+        return {key: reason for key, reason in found if reason}
 
     def _incomplete_workload(self, template: int) -> Blocker | None:
         """Its owner must not lose another pod, and a handoff would only wait for the others."""

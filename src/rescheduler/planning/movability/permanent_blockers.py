@@ -75,9 +75,8 @@ class PermanentBlockers:
             return self._blocked_for_being_bare(template, pod)
         if pod.owner.kind == "Job" and not self._policy.allow_job_pods:
             return Blocker("JobPod", f"Job {pod.owner.name} would have to restart its work")
-        if self._workloads.is_gone(template):
-            owner = f"{pod.owner.kind} {pod.owner.name}"
-            return Blocker("OwnerGone", f"its owner {owner} is gone, so nothing would replace it")
+        if ending := self._workloads.ending(template):
+            return Blocker("OwnerGone", f"{ending}, so nothing would replace it")
         return None
 
     def _blocked_for_being_bare(self, template: int, pod: PodTemplate) -> Blocker | None:

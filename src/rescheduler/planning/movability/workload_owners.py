@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rescheduler.model.objects import (
+    Deployment,
     Job,
     OwnerReference,
     ReplicaSet,
@@ -81,16 +82,34 @@ class WorkloadOwners:
             for template, owner in enumerate(self._owners)
         ]
 
-    def is_gone(self, template: int) -> bool:
-        """Whether the owner of such pods should be there and is not."""
+    def ending(self, template: int) -> str:
+        """Why the owner of such pods would not replace one; empty if it would.
+
+        An owner that is being deleted creates no more pods. Nor does a ReplicaSet for long whose
+        Deployment is gone; without a Deployment in its references it is like any other.
+        """
         reference = self._snapshot.templates[template].owner
-        owner = self._owners[template]
         if reference is None:
-            return False
-        if owner is None:
-            return bool(self._listed_with(reference))
-        # Another one of the same name does not know these pods.
-        return reference.uid != owner.metadata.uid and bool(reference.uid and owner.metadata.uid)
+            return ""
+        owner = self._owners[template]
+        name = f"{reference.kind} {reference.name}"
+        if is_missing(reference, owner, self._listed_with(reference)):
+            return f"its owner {name} is gone"
+        if owner is not None and owner.metadata.deletion_timestamp is not None:
+            return f"its owner {name} is being deleted"
+        return self._ending_of_deployment(owner) if isinstance(owner, ReplicaSet) else ""
+
+    def _ending_of_deployment(self, replica_set: ReplicaSet) -> str:
+        above, deployments = replica_set.metadata.controller, self._snapshot.deployments
+        # Custom resources may have that name, too.
+        if above is None or above.kind != "Deployment" or not above.api_version.startswith("apps/"):
+            return ""
+        deployment = deployments.get(f"{replica_set.metadata.namespace}/{above.name}")
+        if is_missing(above, deployment, deployments):
+            return f"its Deployment {above.name} is gone"
+        if deployment is not None and deployment.metadata.deletion_timestamp is not None:
+            return f"its Deployment {above.name} is being deleted"
+        return ""
 
     def deployment(self, template: int) -> str:
         """The key of the Deployment behind the ReplicaSet of such pods; empty if there is none."""
@@ -135,3 +154,13 @@ class WorkloadOwners:
             if owner is not None:
                 counts[owner.uid or self.names[template]] += count
         return counts
+
+
+def is_missing(
+    reference: OwnerReference, found: _Owner | Deployment | None, listed: Mapping[str, object]
+) -> bool:
+    """Whether an owner should be there and is not, given all that are listed of its kind."""
+    if found is None:
+        return bool(listed)
+    # Another one of the same name does not know these pods.
+    return reference.uid != found.metadata.uid and bool(reference.uid and found.metadata.uid)
