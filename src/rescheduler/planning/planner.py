@@ -77,7 +77,7 @@ class _Planner:
         if stop is not None:
             return _nothing(problem, stop)
         if not problem.objective.strategies:
-            plan = _plan(problem, [], is_complete=True)
+            plan = _plan(problem, [], self._time, is_complete=True)
             if plan.blocked:
                 return plan
             return msgspec.structs.replace(
@@ -146,7 +146,7 @@ class _Planner:
             seconds = problem.policy.planning_timeout_seconds
             reason = f"Nothing found within planningTimeout ({seconds:g} s)."
             return _nothing(problem, reason, is_complete)
-        return _plan(problem, found.steps, is_complete)
+        return _plan(problem, found.steps, self._time, is_complete)
 
 
 class _Fallback(NamedTuple):
@@ -166,10 +166,12 @@ def _not_worth_it(problem: Problem, steps: Sequence[SearchStep]) -> Strategy | N
     return problem.objective.not_worth_it(movable, len(steps))
 
 
-def _plan(problem: Problem, steps: Sequence[SearchStep], is_complete: bool) -> Plan:
+def _plan(
+    problem: Problem, steps: Sequence[SearchStep], time: PlanningTime, is_complete: bool
+) -> Plan:
     before = _assessment(problem, (), problem.stated_value + problem.pod_cost)
     report = PlanReport(problem, steps)
-    blocked = tuple(report.blocked())
+    blocked = tuple(report.blocked(time.is_over_for_explaining))
     cost = report.totals.recomputed_total() + problem.pod_cost - report.gained_by_pods
     return Plan(
         moves=report.moves,
