@@ -1,7 +1,7 @@
 """Put a plan into words: what each move is for, and why other pods stayed."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -146,12 +146,17 @@ class PlanReport:
 
     # ------------------------------------------------------------ why the rest stayed
 
-    def blocked(self) -> list[BlockedPod]:
-        """A blocker for every pod that stayed on a node it should leave."""
+    def blocked(self, out_of_time: Callable[[], bool]) -> list[BlockedPod]:
+        """A blocker for every pod that stayed on a node it should leave.
+
+        When there is no time left, those of further nodes are left out.
+        """
         snapshot, movability = self._problem.snapshot, self._problem.movability
         finder = BlockerFinder(self._problem, self._steps, self.totals)
-        found = []
+        found: list[BlockedPod] = []
         for node in self._nodes_to_relieve():
+            if found and out_of_time():
+                break
             for pod in self._pods_on(node):
                 is_movable = movability.movable[pod]
                 blocker = None if is_movable else movability.blocker(pod)

@@ -77,7 +77,7 @@ class _Planner:
         if stop is not None:
             return _nothing(problem, stop.sentence, stop.reason)
         if not problem.objective.strategies:
-            plan = _plan(problem, [], is_complete=True)
+            plan = _plan(problem, [], self._time, is_complete=True)
             if plan.blocked:
                 return plan
             has_nodes = len(self._snapshot.nodes) > 0
@@ -151,7 +151,7 @@ class _Planner:
             seconds = problem.policy.planning_timeout_seconds
             reason = f"Nothing found within planningTimeout ({seconds:g} s)."
             return _nothing(problem, reason, NoMovesReason.OUT_OF_TIME, is_complete)
-        return _plan(problem, found.steps, is_complete)
+        return _plan(problem, found.steps, self._time, is_complete)
 
 
 class _Fallback(NamedTuple):
@@ -171,10 +171,12 @@ def _not_worth_it(problem: Problem, steps: Sequence[SearchStep]) -> Strategy | N
     return problem.objective.not_worth_it(movable, len(steps))
 
 
-def _plan(problem: Problem, steps: Sequence[SearchStep], is_complete: bool) -> Plan:
+def _plan(
+    problem: Problem, steps: Sequence[SearchStep], time: PlanningTime, is_complete: bool
+) -> Plan:
     before = _assessment_of_start(problem)
     report = PlanReport(problem, steps)
-    blocked = tuple(report.blocked())
+    blocked = tuple(report.blocked(time.is_over_for_explaining))
     totals = report.totals
     cost = totals.recomputed_total() + problem.pod_cost - report.gained_by_pods
     measures = problem.objective.measures(totals.used, totals.movable, report.rule_costs)

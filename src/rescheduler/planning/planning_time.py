@@ -6,6 +6,8 @@ from collections.abc import Callable
 # order and putting them into words. A packing in half its order gains nothing: so that may take a
 # little longer.
 _GENERATING, _SEARCHING, _ORDERING = 0.45, 0.6, 1.2
+# Until when it is looked into why other pods stay.
+_EXPLAINING = 0.9
 
 
 class PlanningTime:
@@ -26,3 +28,7 @@ class PlanningTime:
     def is_over_for_ordering(self) -> bool:
         """Whether to leave out the moves that are not in order yet."""
         return self._used() >= _ORDERING
+
+    def is_over_for_explaining(self) -> bool:
+        """Whether to say of no more pods why they stay."""
+        return self._used() >= _EXPLAINING

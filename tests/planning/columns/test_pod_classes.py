@@ -82,3 +82,17 @@ def test_limits_of_workloads_are_kept_apart() -> None:
     cluster = [node("a"), node("b"), *replicas("web", "aaa"), *replicas("shop", "aa")]
     classes = pod_classes(problem_for(cluster, policy))
     assert [most for _, most in classes.scopes] == [1, 1]
+
+
+def test_pods_of_a_class_that_exclude_others_do_not_take_each_others_targets() -> None:
+    """One of another set may be there already, and then the plan would lose the move."""
+    cluster = [node(name, cpu="80") for name in "ab"]
+    for number in range(60):
+        cluster += replicas(f"db-{number}", "ab", affinity=apart(f"db-{number}"))
+    problem = problem_for([*cluster, *replicas("db-60", "a"), *replicas("db-61", "a")])
+    classes = pod_classes(problem)
+    assert len(classes) == 1
+    of_pod = classes.interchangeable[problem.snapshot.pods.template]
+    groups = dict(zip(problem.snapshot.pods.keys, of_pod.tolist(), strict=True))
+    assert groups["shop/db-1-0"] == groups["shop/db-1-1"] != groups["shop/db-2-0"]
+    assert groups["shop/db-60-0"] == groups["shop/db-61-0"]

@@ -49,7 +49,7 @@ def find_steps(problem: Problem, time: PlanningTime) -> FoundSteps:
         ExactSearch(problem, classes, best_plan, in_time).run()
         return FoundSteps(best_plan.steps, descent.was_cut_short)
     for steps in ColumnSearch(problem, classes, in_time, time.is_over_for_columns).run():
-        if best_plan.offer(steps, classes.of_template) or out_of_time():
+        if best_plan.offer(steps, classes.interchangeable) or out_of_time():
             break
     return FoundSteps(best_plan.steps, descent.was_cut_short)
 

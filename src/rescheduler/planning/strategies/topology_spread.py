@@ -17,7 +17,7 @@ import numpy as np
 
 from rescheduler.labels import HOSTNAME, ZONE
 from rescheduler.model.objects import LabelSelector, TopologySpreadConstraint
-from rescheduler.model.snapshot import Floats, Ints
+from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.feasibility.filter_plugin import key_of
 from rescheduler.planning.feasibility.label_columns import LabelColumns
 from rescheduler.planning.feasibility.plugins.pod_topology_spread import effective_selector
@@ -105,6 +105,21 @@ class SpreadConstraint:
         self.add(node, 1)
         return before - after
 
+    def gains_of_leaving(self, nodes: Ints) -> Floats:
+        """The same for many nodes, each by itself."""
+        domains, fewest = self.domain_of_node[nodes], self.fewest
+        counts = np.array([self.counts.get(domain, 0) for domain in domains.tolist()], np.float64)
+        over = counts - fewest - self.max_skew
+        gains = _crowding(over) - _crowding(over - 1.0)
+        # If the emptiest domain loses a pod, all others may hold one less.
+        emptiest = (counts <= fewest) & (fewest > 0)
+        if emptiest.any():
+            held = np.fromiter(self.counts.values(), np.float64, len(self.counts))
+            held_over = held - fewest - self.max_skew
+            lost = float((_crowding(held_over + 1.0) - _crowding(held_over)).sum())
+            gains = np.where(emptiest, _crowding(over + 1.0) - _crowding(over) - lost, gains)
+        return np.asarray(np.where(domains < 0, 0.0, self.weight * gains))
+
     def arrival_costs(self, source: int) -> Floats:
         """What it costs, on each node, if a pod comes there from the source."""
         self.add(source, -1)
@@ -155,6 +170,7 @@ class UnevenSpread(PodTerm):
         self._nodes = LabelColumns([node.metadata.labels for node in nodes])
         self._labels = LabelColumns([template.labels for template in templates])
         self._constraints_of: defaultdict[int, list[SpreadConstraint]] = defaultdict(list)
+        self._known_domains: dict[tuple[str, bytes], tuple[Ints, int]] = {}
         self._find_declared()
         if undeclared:
             self._find_undeclared()
@@ -208,22 +224,32 @@ class UnevenSpread(PodTerm):
     def _add(
         self, template: int, matching: list[int], key: str, weight: float, max_skew: int
     ) -> None:
-        codes = self._nodes.column(key).codes
-        usable = np.unique(codes[~self._context.always_refused(template) & (codes >= 0)])
-        if len(usable) < 2:
+        domain_of_node, domains = self._domains(key, self._context.always_refused(template))
+        if domains < 2:
             return
         constraint = SpreadConstraint(
             what=self._names[template] or self._snapshot.templates[template].namespace,
             key=key,
             weight=weight,
             max_skew=max_skew,
-            domain_of_node=np.where(np.isin(codes, usable), codes, -1).astype(np.int32),
-            domains=len(usable),
+            domain_of_node=domain_of_node,
+            domains=domains,
         )
         for other in matching:
             for node in self._context.nodes_of(other).tolist():
                 constraint.add(node, 1)
             self._constraints_of[other].append(constraint)
+
+    def _domains(self, key: str, refused: Bools) -> tuple[Ints, int]:
+        """The domain of each node, -1 if pods that are refused by these nodes cannot use it, and
+        how many domains there are. Most pods are refused by the same nodes."""
+        known = key, refused.tobytes()
+        if known not in self._known_domains:
+            codes = self._nodes.column(key).codes
+            usable = np.unique(codes[~refused & (codes >= 0)])
+            domains = np.where(np.isin(codes, usable), codes, -1).astype(np.int32)
+            self._known_domains[known] = domains, len(usable)
+        return self._known_domains[known]
 
     # ------------------------------------------------------------ as a term of the objective
 
@@ -246,9 +272,13 @@ class UnevenSpread(PodTerm):
 
     def gain_bounds(self, templates: Ints, nodes: Ints) -> Floats:
         bounds = np.zeros(len(templates))
-        for index, template in enumerate(templates.tolist()):
+        rows_of: defaultdict[int, list[int]] = defaultdict(list)
+        for row, template in enumerate(templates.tolist()):
             if template in self._uneven:
-                bounds[index] = self.gain_of_leaving(template, int(nodes[index]))
+                rows_of[template].append(row)
+        for template, rows in rows_of.items():
+            for constraint in self._constraints_of[template]:
+                bounds[rows] += constraint.gains_of_leaving(nodes[rows])
         return bounds
 
     def gain_of_leaving(self, template: int, node: int) -> float:

@@ -13,7 +13,6 @@ from rescheduler.planning.search.columns.contents_cost import ContentsCost
 from rescheduler.planning.search.columns.integer_choice import IntegerChoice
 from rescheduler.planning.search.columns.linking_rows import LinkingRows
 from rescheduler.planning.search.columns.master_problem import (
-    DualValues,
     MasterProblem,
     Penalties,
 )
@@ -41,7 +40,10 @@ _MOST_FIRST_COLUMNS = 20_000
 _IN_USE = 1e-6
 # In a large cluster: common contents that each node is offered, rounds of pricing by the smoothed
 # dual, the share of a column that is looked around at, and columns that are kept for the end.
-_NEAREST, _SMOOTHED_ROUNDS, _LARGE_SHARE, _KEPT_PER_NODE = 6, 9, 0.2, 6
+_NEAREST, _SMOOTHED_ROUNDS, _LARGE_SHARE, _KEPT_PER_NODE = 16, 9, 0.2, 8
+# The first of these rounds look around the start, for several columns per node: what takes few
+# moves is near it.
+_ROUNDS_AT_START, _COLUMNS_NEAR_START = 2, 3
 
 
 class ColumnSearch:
@@ -138,7 +140,10 @@ class ColumnSearch:
             before = value
             if little >= _LAST_ROUNDS:
                 return
-            if not self._price(self._master.duals, self._master.shares, _IN_USE):
+            nodes, contents = self._seeds(self._master.shares, _IN_USE)
+            duals = self._master.duals
+            found = self._pricing.improving(nodes, contents, duals, _COLUMNS_PER_NODE)
+            if not self._pool.add(*found):
                 return
         self._master.extend(self._pool)
         self._master.solve()
@@ -154,11 +159,20 @@ class ColumnSearch:
         for nodes, contents in common.nearest(_NEAREST):
             self._pool.add(nodes, contents)
         dual = SmoothedDual(self.classes, self._linking, penalties, common.worth_of_pods)
-        for _ in range(_SMOOTHED_ROUNDS):
+        # With so many columns to come, estimated costs are good enough, and much faster.
+        pricing = Pricing(self._judge, most_exact_costs=0, out_of_time=self._enough_columns)
+        for number in range(_SMOOTHED_ROUNDS):
             dual.solve(self._pool)
             if self._enough_columns():
                 break
-            if not self._price(dual.duals, dual.shares, _LARGE_SHARE):
+            at_start = number < _ROUNDS_AT_START
+            nodes, contents = self._nodes, self._judge.start
+            if not at_start:
+                nodes, contents = self._seeds(dual.shares, _LARGE_SHARE)
+            per_node = _COLUMNS_NEAR_START if at_start else _COLUMNS_PER_NODE
+            found = pricing.improving(nodes, contents, dual.duals, per_node)
+            added = self._pool.add(*found)
+            if not added and not at_start:
                 break
         else:
             dual.solve(self._pool)
@@ -176,12 +190,6 @@ class ColumnSearch:
         rank[order] = np.arange(len(pool)) - np.searchsorted(pool.node[order], pool.node[order])
         best = np.flatnonzero(rank < _KEPT_PER_NODE)
         pool.keep(np.union1d(np.arange(first), best))
-
-    def _price(self, duals: DualValues, shares: Floats, least_share: float) -> bool:
-        """Whether columns were added that lower the master problem's value."""
-        nodes, contents = self._seeds(shares, least_share)
-        found = self._pricing.improving(nodes, contents, duals, _COLUMNS_PER_NODE)
-        return self._pool.add(*found) > 0
 
     def _seeds(self, shares: Floats, least_share: float) -> tuple[Numbers, Contents]:
         """Where to look for columns: at those in use, and the newest of nodes to be emptied."""

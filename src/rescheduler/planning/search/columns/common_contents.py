@@ -104,14 +104,19 @@ class CommonContents:
         return np.asarray(self._master.duals.of_pod[0])
 
     def nearest(self, per_node: int) -> list[tuple[Numbers, Contents]]:
-        """For each node, the contents of its kind that take the fewest moves to reach."""
+        """For each node, the contents of its kind that are best with the moves to reach them.
+
+        Not the empty one, of which every node knows.
+        """
         found = []
-        used = self._used()
+        pool, worth = self._pool, self.worth_of_pods
         for kind, example in enumerate(self._example.tolist()):
             nodes = np.flatnonzero(self._kind_of == kind).astype(np.int32)
-            contents = self._pool.contents[used[self._pool.node[used] == example]]
+            columns = np.flatnonzero((pool.node == example) & pool.contents.any(axis=1))
+            contents = pool.contents[columns]
+            losses = pool.costs[columns] - contents @ worth
             moves = [np.maximum(each - self._start[nodes], 0) @ self._prices for each in contents]
-            order = np.argsort(np.array(moves), axis=0, kind="stable")[:per_node]
+            order = np.argsort(np.array(moves) + losses[:, None], axis=0, kind="stable")[:per_node]
             found += [(nodes, contents[row]) for row in order]
         return found
 

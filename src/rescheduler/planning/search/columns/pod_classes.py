@@ -62,6 +62,16 @@ class PodClasses:
     def __len__(self) -> int:
         return len(self.totals)
 
+    @property
+    def interchangeable(self) -> Ints:
+        """A number per template: pods with the same one may take each other's targets.
+
+        Not all of a class may: one that excludes others was given a node without them.
+        """
+        traits = np.column_stack([self.of_template, self.exclusion_of_template])
+        numbers = np.unique(traits, axis=0, return_inverse=True)[1]
+        return np.asarray(numbers.ravel().astype(np.int32))
+
 
 def pod_classes(problem: Problem) -> PodClasses:
     """Put the movable pods of a problem into classes."""

@@ -28,7 +28,7 @@ _LITTLE = 1e-3
 _SHORT_OF_EDGE, _SHORTER = 0.95, 0.4
 _SHORTEST = 1e-6
 # Shares below this do not count in the curvature.
-_NO_SHARE = 1e-7
+_NO_SHARE = 1e-5
 
 
 class SmoothedDual:
