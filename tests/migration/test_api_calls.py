@@ -27,7 +27,7 @@ class Calls(Counter[str]):
     def __call__(self, request: web.Request) -> None:
         if self._place not in request.path:
             return
-        if request.path.endswith("/events"):
+        if "/events" in request.path:
             self["events"] += 1
         elif is_write(request):
             self["writes"] += 1
