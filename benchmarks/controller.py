@@ -127,10 +127,12 @@ class Changes:
             )
 
     def _new_pod(self, name: str) -> JsonObject:
-        metadata, spec = self._template["metadata"], self._template["spec"]
+        metadata, node = self._template["metadata"], self._template["spec"]["nodeName"]
+        requests = {"cpu": "100m", "memory": "128Mi"}
+        container = {"name": "main", "image": "main", "resources": {"requests": requests}}
         return {
             "metadata": {"name": name, "labels": metadata["labels"]},
-            "spec": {"nodeName": spec["nodeName"], "containers": spec["containers"]},
+            "spec": {"nodeName": node, "containers": [container]},
         }
 
 

@@ -1,8 +1,12 @@
-"""A request knows its verb and its resource, as rules about rights call them."""
+"""A request knows its verb and its resource, as rules about rights call them, and is observed."""
 
 import pytest
 
+from rescheduler.errors import Unavailable
+from rescheduler.kube.client import Client, ClientSettings
 from rescheduler.kube.request import Request
+from testcluster.ports import pick_ports
+from tests.kube.support import credentials
 
 PODS = "/api/v1/namespaces/shop/pods"
 
@@ -38,3 +42,16 @@ def test_verb_and_resource(
 ) -> None:
     request = Request(method, path, query)
     assert (request.verb, request.resource) == (verb, resource)
+
+
+async def test_a_request_without_an_answer_is_observed_as_often_as_it_is_sent() -> None:
+    (port,) = pick_ports(1)
+    seen: list[tuple[str, int | None]] = []
+    settings = ClientSettings(attempts=2)
+    nobody = credentials(f"http://127.0.0.1:{port}", "token")
+    async with Client(
+        nobody, settings, observer=lambda request, status, _: seen.append((request.verb, status))
+    ) as client:
+        with pytest.raises(Unavailable):
+            await client.get("/version", dict[str, str])
+    assert seen == [("get", None), ("get", None)]

@@ -105,6 +105,8 @@ class PlanningLoop:
         """What the last plan with moves wanted after its first wave."""
         self._subscribers: list[Callable[[Round], None]] = []
         self._round_cache = RoundCache(watches)
+        self._is_unchanged = False
+        """Whether the round that was begun last came from the cache."""
         self.last_attempt: RoundAttempt | None = None
         """The last round, also one without a plan."""
         self.next_round: datetime | None = None
@@ -137,7 +139,7 @@ class PlanningLoop:
     async def _attempt_round(self) -> None:
         """Run a round, and go on if it fails."""
         trigger, self._trigger = self._trigger, RoundTrigger.INTERVAL
-        before, started, self.next_round = self._last_round, self._clock.now(), None
+        started, self.next_round = self._clock.now(), None
         finished, error = None, ""
         try:
             finished = await self.run_round()
@@ -147,21 +149,16 @@ class PlanningLoop:
         except Exception as failure:
             error = f"{type(failure).__name__}: {failure}"
             logger.exception("Failed a round")
-        is_unchanged = finished is not None and finished is before
         self.last_attempt = RoundAttempt(
             trigger,
             started,
             self._clock.now(),
             finished,
             error,
-            is_unchanged,
+            is_unchanged=finished is not None and self._is_unchanged,
             was_stopped=self._stopping.is_set(),
         )
         self._observer.round_ended(self.last_attempt)
-
-    @property
-    def _last_round(self) -> Round | None:
-        return None if self.last_attempt is None else self.last_attempt.round
 
     def stop(self) -> None:
         """End when the current writes are finished; a plan that is being made is dropped."""
@@ -180,6 +177,7 @@ class PlanningLoop:
         # The policy may be replaced while a plan is being made: a round goes by one.
         policy = self.policy
         cached = self._round_cache.get(policy, self._clock.now())
+        self._is_unchanged = cached is not None
         if cached is not None:
             return self._publish(cached, why="nothing has changed since the last round")
         seconds, started = self._clock.seconds, self._clock.seconds()

@@ -75,6 +75,8 @@ class ExtenderServer:
         self._options = options
         self._clock = clock
         self._observer = observer
+        self.why_restart: Callable[[], str] = str
+        """What only a restart of the program mends, for `/healthz`; empty if there is nothing."""
         self._marker = ReplacementMarker(server, clock)
         self._recorder = EventRecorder(server, clock)
         migrations = WaitingMigrations(watching.tables, watching, self._marker.mark)
@@ -99,7 +101,13 @@ class ExtenderServer:
         credentials = await source.load()
         tls = ServingContext(credentials)
         self._observer.certificate_loaded(credentials.serving.certificate)
-        endpoints = Endpoints(self._extender, self._admission, self.why_not_ready, self._observer)
+        endpoints = Endpoints(
+            self._extender,
+            self._admission,
+            self.why_not_ready,
+            self._observer,
+            lambda: self.why_restart(),
+        )
         options = self._options
         clients = ClientAuthorization(tls, options.bind_clients)
         async with serving(endpoints, tls, clients, options.host, options.port):

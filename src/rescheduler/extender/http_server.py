@@ -23,7 +23,7 @@ from rescheduler.errors import SettingsError
 from rescheduler.extender.client_authorization import ClientAuthorization, Handler
 from rescheduler.extender.handlers import ExtenderHandlers
 from rescheduler.extender.http.listener import Listener
-from rescheduler.extender.http.refusals import RequestRefused, error_response
+from rescheduler.extender.http.refusals import RequestRefused, error_response, probe_response
 from rescheduler.extender.http.request_limits import MIB, AdmittedRequest, RequestLimit
 from rescheduler.extender.http.server_thread import in_own_thread, on_loop
 from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER, ServingObserver
@@ -81,6 +81,8 @@ class Endpoints:
     why_not_ready: Callable[[], str]
     """Why requests cannot be answered now; empty if they can. Called from any thread."""
     observer: ServingObserver = NO_SERVING_OBSERVER
+    why_restart: Callable[[], str] = str
+    """What only a restart mends; empty if there is nothing."""
 
 
 @dataclass(frozen=True)
@@ -194,16 +196,16 @@ class Application:
         return await self._handler(endpoint)(request)
 
     async def _healthz(self, request: web.Request) -> web.StreamResponse:
-        """Whether the process is alive: the loop of migrations has to take its turn for it."""
+        """Whether a restart would help: the loop of migrations has to take its turn for it."""
         with self._health_limit.admitted():
-            return web.Response(text=await self._on_loop(lambda _: "ok\n", None))
+            why = await self._on_loop(lambda _: self._endpoints.why_restart(), None)
+        return probe_response(why)
 
     async def _readyz(self, request: web.Request) -> web.StreamResponse:
         """Whether requests are answered, or why not."""
         with self._health_limit.admitted():
             why = await self._on_loop(lambda _: self._endpoints.why_not_ready(), None)
-        status = web.HTTPServiceUnavailable.status_code if why else web.HTTPOk.status_code
-        return web.Response(status=status, text=f"{why or 'ok'}\n")
+        return probe_response(why)
 
     async def _on_loop(self, handle: Callable[[Any], T | Awaitable[T]], argument: Any) -> T:
         return await on_loop(self._loop, handle, argument)

@@ -199,6 +199,7 @@ async def run_controller(
         if serve_options is not None:
             from rescheduler.extender.extender_server import ExtenderServer
             from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER
+            from rescheduler.monitoring.health import dead_task, endless_plan
 
             extender = ExtenderServer(
                 server,
@@ -209,6 +210,7 @@ async def run_controller(
                 on_overload=lambda node: program.trigger_round(RoundTrigger.OVERLOAD),
                 observer=(monitoring and monitoring.serving) or NO_SERVING_OBSERVER,
             )
+            extender.why_restart = lambda: dead_task(program) or endless_plan(program)
             program.add(extender)
         if monitoring is not None and health_address is not None:
             from rescheduler.status.replica_report import ReplicaReporter

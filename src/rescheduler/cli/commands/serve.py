@@ -84,6 +84,7 @@ async def serve_until_stopped(
     from rescheduler.cli.signals import run_until_signalled
     from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER
     from rescheduler.extender.serve_program import ServeProgram
+    from rescheduler.monitoring.health import dead_task
 
     monitoring = None
     if health_address is not None:
@@ -94,6 +95,7 @@ async def serve_until_stopped(
     async with connect(access, on_request) as server:
         observer = (monitoring and monitoring.serving) or NO_SERVING_OBSERVER
         program = ServeProgram(server, loaded.policy, options, observer)
+        program.extender.why_restart = lambda: dead_task(program)
         if monitoring is not None and health_address is not None:
             from rescheduler.status.replica_report import ExtenderReporter
 

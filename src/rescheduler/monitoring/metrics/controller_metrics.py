@@ -48,7 +48,8 @@ class ControllerMetrics(ControllerObserver, Collector):
         """`strategies` are those of plugins. What a dry run would have done is not counted."""
         self._dry_run = dry_run
         self._program: Program | None = None
-        self._last_plan: Plan | None = None
+        self._of_last_plan: tuple[GaugeMetricFamily, ...] = ()
+        """Built when the plan is new: it may have thousands of blocked pods, and is not kept."""
         self._last_round_at = 0.0
         known = {**STRATEGIES, **strategies}
         self._measures = definitions.of_strategies(known.values())
@@ -83,16 +84,16 @@ class ControllerMetrics(ControllerObserver, Collector):
         self._leader_transitions.inc()
 
     def ceased_to_lead(self) -> None:
-        self._last_plan = None
+        self._of_last_plan = ()
 
     def round_ended(self, attempt: RoundAttempt) -> None:
         if attempt.was_stopped and attempt.round is None:
             return
         self._rounds.labels(result_of(attempt)).inc()
         if attempt.round is not None:
-            self._last_plan = attempt.round.plan
             self._last_round_at = attempt.ended.timestamp()
             if not attempt.is_unchanged:
+                self._of_last_plan = tuple(self._of_plan(attempt.round.plan))
                 self._count_round(attempt.round)
 
     def _count_round(self, round: Round) -> None:
@@ -136,9 +137,9 @@ class ControllerMetrics(ControllerObserver, Collector):
         # Replicas of a dry run elect nobody: all of them plan, and none may change anything.
         if not self._dry_run:
             yield definitions.LEADER.gauge({(): float(program.is_leading)})
-        if program.planning_loop is not None and self._last_plan is not None:
+        if program.planning_loop is not None and self._of_last_plan:
             yield definitions.LAST_ROUND.gauge({(): self._last_round_at})
-            yield from self._of_plan(self._last_plan)
+            yield from self._of_last_plan
         if program.is_leading:
             yield from self._of_migrations(program)
 
