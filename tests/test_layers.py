@@ -102,7 +102,14 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
     "controller": [
         {"program"},
         {"migration_controller", "planning_loop", "drain"},
-        {"change_handlers", "move_requests", "round_cache", "overload_trigger", "stale_migrations"},
+        {
+            "change_handlers",
+            "controller_observer",
+            "move_requests",
+            "overload_trigger",
+            "round_cache",
+            "stale_migrations",
+        },
         {
             "cordons",
             "in_flight_limiter",
@@ -123,7 +130,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"assumed_pods", "filter", "prioritize", "waiting_migrations", "replacement_marker"},
         {"live_node_loads", "protocol", "tls", "http"},
     ],
-    "monitoring": [{"monitoring_server"}],
+    "monitoring": [{"monitoring"}, {"health", "metrics", "monitoring_server"}],
     "status": [
         {"replica_report", "status_reader"},
         {"cluster_load", "leader_endpoint", "migration_report", "round_report"},

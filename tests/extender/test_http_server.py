@@ -113,6 +113,17 @@ async def test_while_the_view_of_the_cluster_is_too_old_schedulers_get_503_and_p
         assert (status, "not found" in response["Error"]) == (200, True)
 
 
+async def test_healthz_fails_if_only_a_restart_would_help(
+    extender: RunningExtender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extender.program.extender, "why_restart", lambda: "a watch has ended")
+    async with extender.session() as session:
+        async with session.get("/healthz") as response:
+            assert (response.status, await response.text()) == (503, "a watch has ended\n")
+        async with session.get("/readyz") as response:
+            assert response.status == 200
+
+
 async def test_plain_http_is_refused(extender: RunningExtender) -> None:
     async with aiohttp.ClientSession(f"http://127.0.0.1:{extender.port}") as session:
         with pytest.raises(aiohttp.ClientError):

@@ -8,14 +8,18 @@ from rescheduler.cli.options import ClusterAccess
 from rescheduler.kube.auth.loader import load_credentials
 from rescheduler.kube.client import Client
 from rescheduler.kube.live_store import LiveStore
+from rescheduler.kube.transport import RequestObserver
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.tables.cluster_tables import ClusterTables
 
 
 @asynccontextmanager
-async def connect(access: ClusterAccess) -> AsyncIterator[Client]:
+async def connect(
+    access: ClusterAccess, observer: RequestObserver | None = None
+) -> AsyncIterator[Client]:
     """A client for the cluster, closed at the end of the block."""
-    async with Client(load_credentials(access.kubeconfig, access.context)) as client:
+    credentials = load_credentials(access.kubeconfig, access.context)
+    async with Client(credentials, observer=observer) as client:
         yield client
 
 

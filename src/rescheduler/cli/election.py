@@ -7,12 +7,12 @@ from rescheduler.cli.options import ClusterAccess
 from rescheduler.controller.leader_election.elector import LeaderElector, LeaseOptions
 from rescheduler.kube.auth.loader import load_credentials
 from rescheduler.kube.client import Client, ClientSettings
-from rescheduler.kube.transport import Timeouts
+from rescheduler.kube.transport import RequestObserver, Timeouts
 
 
 @asynccontextmanager
 async def connect_with_election(
-    access: ClusterAccess, options: LeaseOptions
+    access: ClusterAccess, options: LeaseOptions, observer: RequestObserver | None = None
 ) -> AsyncIterator[tuple[Client, LeaderElector]]:
     """A client for the cluster and an elector, both closed at the end of the block.
 
@@ -25,7 +25,7 @@ async def connect_with_election(
     seconds = options.durations.renew_seconds / 2
     short = Timeouts(connect_seconds=seconds, read_seconds=seconds, total_seconds=seconds)
     async with (
-        Client(credentials, ClientSettings(timeouts)) as server,
-        Client(credentials, ClientSettings(short, attempts=1)) as lease_server,
+        Client(credentials, ClientSettings(timeouts), observer=observer) as server,
+        Client(credentials, ClientSettings(short, attempts=1), observer=observer) as lease_server,
     ):
         yield server, LeaderElector(lease_server, options, clock=server.server_clock)

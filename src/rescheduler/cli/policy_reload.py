@@ -24,10 +24,16 @@ class PolicyReloader:
     is applied when the next poll finds the same content. An empty file is rejected.
     """
 
-    def __init__(self, loaded: LoadedPolicy, apply: Callable[[Policy], None]) -> None:
+    def __init__(
+        self,
+        loaded: LoadedPolicy,
+        apply: Callable[[Policy], None],
+        on_rejected: Callable[[], None] | None = None,
+    ) -> None:
         self._strategies = loaded.strategies
         self._file = loaded.file if loaded.file != STANDARD else None
         self._apply = apply
+        self._on_rejected = on_rejected
         self._requested = asyncio.Event()
         self._last_seen = self._last_handled = self._content()
 
@@ -66,6 +72,8 @@ class PolicyReloader:
         except SettingsError as error:
             extra = {"error": str(error)}
             logger.error("Rejected an invalid policy and kept the old one", extra=extra)
+            if self._on_rejected is not None:
+                self._on_rejected()
         else:
             logger.info("Reloaded the policy", extra={"file": self._file})
 

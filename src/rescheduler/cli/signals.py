@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+from collections.abc import Callable
 from typing import Protocol
 
 from rescheduler.cli.inputs import LoadedPolicy
@@ -24,13 +25,20 @@ class LongRunningProgram(Protocol):
         """Make `run` return soon."""
 
 
-async def run_until_signalled(program: LongRunningProgram, loaded: LoadedPolicy) -> None:
-    """Run until SIGTERM or Ctrl-C. SIGHUP reloads the policy file."""
+async def run_until_signalled(
+    program: LongRunningProgram,
+    loaded: LoadedPolicy,
+    on_rejected: Callable[[], None] | None = None,
+) -> None:
+    """Run until SIGTERM or Ctrl-C. SIGHUP reloads the policy file.
+
+    `on_rejected` is called when a policy was not accepted.
+    """
 
     def apply(policy: Policy) -> None:
         program.policy = policy
 
-    reloader = PolicyReloader(loaded, apply)
+    reloader = PolicyReloader(loaded, apply, on_rejected)
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, program.stop)
     loop.add_signal_handler(signal.SIGINT, program.stop)

@@ -15,6 +15,7 @@ from random import Random
 from msgspec.structs import replace as replaced
 
 from rescheduler.controller.change_handlers import ChangeHandlers, WorkItem
+from rescheduler.controller.controller_observer import NO_OBSERVER, ControllerObserver
 from rescheduler.controller.in_flight_limiter import InFlightLimiter
 from rescheduler.controller.migration_events import MigrationEventRecorder
 from rescheduler.controller.watch_index import WatchIndex, watch_keys_of
@@ -94,8 +95,10 @@ class MigrationController:
         *,
         clock: Clock = WALL_CLOCK,
         chance: Random | None = None,
+        observer: ControllerObserver = NO_OBSERVER,
     ) -> None:
         self._server = server
+        self._notified = observer
         self._watches = watches
         self._executor = executor
         self._policy = policy
@@ -169,6 +172,11 @@ class MigrationController:
         finally:
             self._queue.close()
             await cancel([*self._workers, sending])
+
+    @property
+    def dead_workers(self) -> int:
+        """How many workers have ended though nobody stopped them."""
+        return 0 if self._stopping.is_set() else sum(task.done() for task in self._workers)
 
     def stop(self) -> None:
         """Process nothing more, and end when the current writes are finished.
@@ -373,6 +381,7 @@ class MigrationController:
         if not isinstance(action, UpdateStatus):
             logger.debug("Carried out an action of a migration", extra=extra)
             return
+        self._notified.migration_updated(migration, action.status, o.now)
         extra |= {"phase": str(action.status.phase), "step": str(action.status.step)}
         logger.info("Updated a migration", extra={**extra, "why": action.status.message})
         if action.event:

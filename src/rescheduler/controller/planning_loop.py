@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 
+from rescheduler.controller.controller_observer import NO_OBSERVER, ControllerObserver
 from rescheduler.controller.cordons import cordon_patch
 from rescheduler.controller.move_requests import MoveRequester, later_moves, select_moves
 from rescheduler.controller.overload_trigger import OverloadTrigger
@@ -24,6 +25,7 @@ from rescheduler.controller.round_cache import (
     Round,
     RoundAttempt,
     RoundCache,
+    RoundSeconds,
     RoundTrigger,
     is_idle,
 )
@@ -73,6 +75,7 @@ class PlanningLoop:
         strategies: Mapping[str, type[Strategy]] = {},
         dry_run: bool = False,
         clock: Clock = WALL_CLOCK,
+        observer: ControllerObserver = NO_OBSERVER,
     ) -> None:
         self.policy = policy
         self.placing_blocker = ""
@@ -83,6 +86,9 @@ class PlanningLoop:
         self._strategies = strategies
         self._dry_run = dry_run
         self._clock = clock
+        self._observer = observer
+        self.plan_began: float | None = None
+        """By the clock's seconds: since when a plan has been being made; None while none is."""
         self._requester = MoveRequester(server)
         self._stale_migrations = StaleMigrations(server, Executor(server, watches), clock)
         self._overloaded_rounds: dict[str, int] = {}
@@ -91,6 +97,8 @@ class PlanningLoop:
         """What the last plan with moves wanted after its first wave."""
         self._subscribers: list[Callable[[Round], None]] = []
         self._round_cache = RoundCache(watches)
+        self._is_unchanged = False
+        """Whether the round that was begun last came from the cache."""
         self.last_attempt: RoundAttempt | None = None
         """The last round, also one without a plan."""
         self.next_round: datetime | None = None
@@ -115,7 +123,7 @@ class PlanningLoop:
     async def _attempt_round(self) -> None:
         """Run a round, and go on if it fails."""
         trigger, self._trigger = self._trigger, RoundTrigger.INTERVAL
-        before, started, self.next_round = self._last_round, self._clock.now(), None
+        started, self.next_round = self._clock.now(), None
         finished, error = None, ""
         try:
             finished = await self.run_round()
@@ -125,13 +133,16 @@ class PlanningLoop:
         except Exception as failure:
             error = f"{type(failure).__name__}: {failure}"
             logger.exception("Failed a round")
-        is_unchanged = finished is not None and finished is before
-        ended = self._clock.now()
-        self.last_attempt = RoundAttempt(trigger, started, ended, finished, error, is_unchanged)
-
-    @property
-    def _last_round(self) -> Round | None:
-        return None if self.last_attempt is None else self.last_attempt.round
+        self.last_attempt = RoundAttempt(
+            trigger,
+            started,
+            self._clock.now(),
+            finished,
+            error,
+            is_unchanged=finished is not None and self._is_unchanged,
+            was_stopped=self._stopping.is_set(),
+        )
+        self._observer.round_ended(self.last_attempt)
 
     def stop(self) -> None:
         """End when the current writes are finished; a plan that is being made is dropped."""
@@ -150,33 +161,49 @@ class PlanningLoop:
         # The policy may be replaced while a plan is being made: a round goes by one.
         policy = self.policy
         cached = self._round_cache.get(policy, self._clock.now())
+        self._is_unchanged = cached is not None
         if cached is not None:
             return self._publish(cached, why="nothing has changed since the last round")
+        seconds, started = self._clock.seconds, self._clock.seconds()
         if not self._dry_run:
             await self._cordon_nodes(policy)
             await self._stale_migrations.withdraw(self._watches.all_migrations(), policy)
+        cordoned = seconds()
         inputs = self._round_cache.current_inputs()
         snapshot = self._store.snapshot()
         migrations = self._watches.all_migrations()
         context = self._planning_context(migrations)
-        # In a thread: migrations in progress do not wait for a plan.
-        plan = await asyncio.to_thread(self._plan, snapshot, policy, context)
+        began = self.plan_began = seconds()
+        try:
+            # In a thread: migrations in progress do not wait for a plan.
+            plan = await asyncio.to_thread(self._plan, snapshot, policy, context)
+        finally:
+            self.plan_began = None
+        planned = seconds()
         if self._stopping.is_set():
             return None
         self._overloaded_rounds = {
             node: self._overloaded_rounds.get(node, 0) + 1 for node in plan.overloaded
         }
-        moves, skipped = select_moves(plan, context.in_flight, policy, self._strategies)
+        selected, skipped = select_moves(plan, context.in_flight, policy, self._strategies)
+        moves = selected
         if not self._dry_run:
             may_evict = policy.migration.deployment_coordination
             moves = [
                 move
-                for move in moves
+                for move in selected
                 if await self._requester.request(move, snapshot, migrations, may_evict=may_evict)
             ]
         if plan.moves:
             self._later_moves = later_moves(plan)
-        finished = Round(plan, tuple(moves), skipped)
+        asking = cordoned - started + seconds() - planned
+        finished = Round(
+            plan,
+            tuple(moves),
+            skipped,
+            not_created=len(selected) - len(moves),
+            seconds=RoundSeconds(began - cordoned, planned - began, asking),
+        )
         if plan.search_complete and is_idle(plan, migrations):
             valid_until = same_until(snapshot, policy, context)
             self._round_cache.store(finished, policy, inputs, valid_until)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any, Protocol
 
+from rescheduler.controller.controller_observer import NO_OBSERVER, ControllerObserver
 from rescheduler.controller.migration_controller import MigrationController
 from rescheduler.controller.planning_loop import PlanningLoop
 from rescheduler.controller.round_cache import Round, RoundTrigger
@@ -78,6 +79,11 @@ class Leader:
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
+    def dead_workers(self) -> int:
+        """How many workers have ended by themselves."""
+        return self._controller.dead_workers
+
+    @property
     def queue_counts(self) -> QueueCounts:
         """How many migrations wait to be processed."""
         return self._controller.queue_counts
@@ -120,6 +126,7 @@ class Program:
         leadership: Leadership | None = None,
         clock: Clock = WALL_CLOCK,
         chance: Random | None = None,
+        observer: ControllerObserver = NO_OBSERVER,
     ) -> None:
         """Writes to the `server` must be rejected while `leadership` says that others lead."""
         self._server = server
@@ -127,7 +134,8 @@ class Program:
         self._strategies = strategies
         self._dry_run = dry_run
         self._leadership = leadership or SoleReplica()
-        self._clock = clock
+        self._observer = observer
+        self.clock = clock
         self._chance = chance
         self._tables = ClusterTables()
         self.store = LiveStore(server, self._tables, clock=clock.seconds, chance=chance)
@@ -139,6 +147,7 @@ class Program:
         self._leader: Leader | None = None
         self._subscribers: list[Callable[[Round], None]] = []
         self._runnables: list[Runnable] = []
+        self._watching: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
 
     @property
@@ -180,6 +189,23 @@ class Program:
         """How many migrations wait to be processed, while this replica leads."""
         return None if self._leader is None else self._leader.queue_counts
 
+    @property
+    def is_leading(self) -> bool:
+        """Whether this replica plans and migrates."""
+        return self._leader is not None
+
+    def planning_seconds(self) -> float:
+        """For how long a plan has been being made; 0 while none is."""
+        began = None if self._planning_loop is None else self._planning_loop.plan_began
+        return 0.0 if began is None else self.clock.seconds() - began
+
+    def dead_tasks(self) -> list[str]:
+        """What has ended though it should run as long as the program; nothing starts it again."""
+        dead = [task.get_name() for task in self._watching if task.done()]
+        if self._leader is not None and self._leader.dead_workers:
+            dead.append("migration workers")
+        return [*self.store.dead_watches(), *dead]
+
     def stop(self) -> None:
         """End soon: finish the current writes, and leave migrations in progress as they are."""
         self._stopping.set()
@@ -187,7 +213,8 @@ class Program:
     async def run(self) -> None:
         """Watch, plan and migrate until stopped, or until an error that a person must fix."""
         self.store.start()
-        watching = [*self.watches.start(), asyncio.create_task(self.watches.memory.run())]
+        following = asyncio.create_task(self.watches.memory.run(), name="watch moverecords")
+        self._watching = [*self.watches.start(), following]
         own = self._plan_without_migrating() if self._dry_run else self._lead_when_elected()
         tasks = [asyncio.create_task(own)]
         tasks += [asyncio.create_task(runnable.run()) for runnable in self._runnables]
@@ -199,8 +226,9 @@ class Program:
             logger.info("Stopped")
         finally:
             await cancel(tasks)
-            await cancel(watching)
+            await cancel(self._watching)
             await self.store.stop()
+            self._watching = []
 
     # ------------------------------------------------------------ leading
 
@@ -224,6 +252,7 @@ class Program:
     async def _lead_one_term(self) -> None:
         """Plan and migrate until this replica no longer leads, or until stopped."""
         leader = self._leader = self._new_leader()
+        self._observer.began_to_lead()
         leading = asyncio.create_task(leader.run())
         keeping = asyncio.create_task(self._leadership.keep())
         stopping = asyncio.create_task(until_set(self._stopping))
@@ -238,6 +267,7 @@ class Program:
                     task.result()
         finally:
             self._leader = self._planning_loop = None
+            self._observer.ceased_to_lead()
             await cancel(tasks)
 
     def _new_leader(self) -> Leader:
@@ -247,8 +277,9 @@ class Program:
             self.watches,
             executor,
             self._policy,
-            clock=self._clock,
+            clock=self.clock,
             chance=self._chance,
+            observer=self._observer,
         )
         return Leader(controller, self._new_planning_loop())
 
@@ -260,7 +291,8 @@ class Program:
             self._policy,
             strategies=self._strategies,
             dry_run=self._dry_run,
-            clock=self._clock,
+            clock=self.clock,
+            observer=self._observer,
         )
         self._planning_loop.placing_blocker = self._features.placing_blocker or ""
         for subscriber in self._subscribers:

@@ -16,6 +16,19 @@ from rescheduler.planning.plan import Move, Plan
 from rescheduler.settings import Policy
 
 
+class RoundSeconds(NamedTuple):
+    """How long the parts of a round took."""
+
+    read: float = 0.0
+    """To take the snapshot, and gather what else the planner needs."""
+    plan: float = 0.0
+    ask: float = 0.0
+    """To write: cordons, and the Migrations of moves."""
+
+
+NO_SECONDS = RoundSeconds()
+
+
 @dataclass(frozen=True)
 class Round:
     """The result of one round."""
@@ -25,6 +38,9 @@ class Round:
     """The moves for which Migrations were created; in a dry run, would have been."""
     skipped: dict[str, str]
     """By pod: why a planned move was not requested."""
+    not_created: int = 0
+    """For how many moves no Migration could be created."""
+    seconds: RoundSeconds = NO_SECONDS
 
 
 class RoundTrigger(StrEnum):
@@ -50,6 +66,8 @@ class RoundAttempt:
     error: str = ""
     is_unchanged: bool = False
     """Whether nothing had changed, so that the plan is that of an earlier round."""
+    was_stopped: bool = False
+    """Whether it has no plan because the loop was stopped."""
 
 
 class PlanInputs(NamedTuple):

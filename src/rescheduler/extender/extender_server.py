@@ -10,6 +10,7 @@ from pathlib import Path
 from rescheduler.errors import ReschedulerError
 from rescheduler.extender.client_authorization import KUBE_SCHEDULERS, ClientAuthorization
 from rescheduler.extender.handlers import ExtenderHandlers, OnOverload
+from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER, ServingObserver
 from rescheduler.extender.http_server import Endpoints, serving
 from rescheduler.extender.replacement_marker import ReplacementMarker
 from rescheduler.extender.tls.serving_tls import (
@@ -66,15 +67,20 @@ class ExtenderServer:
         *,
         on_overload: OnOverload | None = None,
         clock: Callable[[], datetime] = WALL_CLOCK.now,
+        observer: ServingObserver = NO_SERVING_OBSERVER,
     ) -> None:
         self._server = server
         self._store = store
         self._watching = watching
         self._options = options
         self._clock = clock
+        self._observer = observer
+        self.why_restart: Callable[[], str] = str
+        """What only a restart of the program mends, for `/healthz`; empty if there is nothing."""
         self._marker = ReplacementMarker(server, clock)
         self._recorder = EventRecorder(server, clock)
         migrations = WaitingMigrations(watching.tables, watching, self._marker.mark)
+        self._migrations = migrations
         self._extender = ExtenderHandlers(
             server, watching.tables, policy, migrations, self._recorder, on_overload=on_overload
         )
@@ -94,7 +100,14 @@ class ExtenderServer:
         source = self._certificate_source()
         credentials = await source.load()
         tls = ServingContext(credentials)
-        endpoints = Endpoints(self._extender, self._admission, self.why_not_ready)
+        self._observer.certificate_loaded(credentials.serving.certificate)
+        endpoints = Endpoints(
+            self._extender,
+            self._admission,
+            self.why_not_ready,
+            self._observer,
+            lambda: self.why_restart(),
+        )
         options = self._options
         clients = ClientAuthorization(tls, options.bind_clients)
         async with serving(endpoints, tls, clients, options.host, options.port):
@@ -132,6 +145,7 @@ class ExtenderServer:
 
     async def _register(self, credentials: ServingCredentials) -> None:
         """Register the webhook, if wanted. A failure is only logged: the extender still works."""
+        self._observer.certificate_loaded(credentials.serving.certificate)
         if self._options.webhook is None:
             return
         excluded = self.policy.excluded_namespaces
@@ -139,6 +153,11 @@ class ExtenderServer:
             await register(self._server, self._options.webhook, credentials, excluded)
         except ReschedulerError as error:
             logger.error("Failed to register the webhook", extra={"error": str(error)})
+
+    @property
+    def reservations(self) -> int:
+        """For how many migrations under way room is held on their targets."""
+        return self._migrations.reservations()
 
     def why_not_ready(self) -> str:
         """Why kube-scheduler cannot be answered now; empty if it can. Called from any thread."""

@@ -23,9 +23,10 @@ from rescheduler.errors import SettingsError
 from rescheduler.extender.client_authorization import ClientAuthorization, Handler
 from rescheduler.extender.handlers import ExtenderHandlers
 from rescheduler.extender.http.listener import Listener
-from rescheduler.extender.http.refusals import RequestRefused, error_response
+from rescheduler.extender.http.refusals import RequestRefused, error_response, probe_response
 from rescheduler.extender.http.request_limits import MIB, AdmittedRequest, RequestLimit
 from rescheduler.extender.http.server_thread import in_own_thread, on_loop
+from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER, ServingObserver
 from rescheduler.extender.protocol import BadRequest
 from rescheduler.extender.scheduling_request import (
     MAX_ARGS_BYTES,
@@ -63,6 +64,13 @@ LOG_SECONDS = 10.0
 # How long requests that are being answered may delay the end.
 SHUTDOWN_SECONDS = 2.0
 
+TOKEN_PATH = f"{WEBHOOK_PATH}/{{token}}"
+OBSERVED_VERBS = {
+    **{f"/extender/{verb}": verb for verb in ("filter", "prioritize", "bind")},
+    **dict.fromkeys((WEBHOOK_PATH, TOKEN_PATH), "webhook"),
+}
+"""By path. What strangers ask for is not observed: they could make up any number of paths."""
+
 
 @dataclass(frozen=True)
 class Endpoints:
@@ -72,6 +80,9 @@ class Endpoints:
     admission: AdmissionHandler
     why_not_ready: Callable[[], str]
     """Why requests cannot be answered now; empty if they can. Called from any thread."""
+    observer: ServingObserver = NO_SERVING_OBSERVER
+    why_restart: Callable[[], str] = str
+    """What only a restart mends; empty if there is nothing."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +137,7 @@ class Application:
 
     def routes(self, middleware: Any) -> web.Application:
         """All paths, and what handles them."""
-        app = web.Application(middlewares=[middleware])
+        app = web.Application(middlewares=[observing(self._endpoints.observer), middleware])
         extender, clients = self._endpoints.extender, self._clients
         filtering = partial(self._schedule, extender.filter, FilteredNodes.encoded)
         scoring = partial(self._schedule, extender.prioritize, ScoredNodes.encoded)
@@ -136,7 +147,7 @@ class Application:
         endpoint = JsonEndpoint(extender.bind, self._binders)
         app.router.add_post("/extender/bind", clients.require_scheduler(self._handler(endpoint)))
         app.router.add_post(WEBHOOK_PATH, self._review)
-        app.router.add_post(f"{WEBHOOK_PATH}/{{token}}", self._review)
+        app.router.add_post(TOKEN_PATH, self._review)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         return app
@@ -185,16 +196,16 @@ class Application:
         return await self._handler(endpoint)(request)
 
     async def _healthz(self, request: web.Request) -> web.StreamResponse:
-        """Whether the process is alive: the loop of migrations has to take its turn for it."""
+        """Whether a restart would help: the loop of migrations has to take its turn for it."""
         with self._health_limit.admitted():
-            return web.Response(text=await self._on_loop(lambda _: "ok\n", None))
+            why = await self._on_loop(lambda _: self._endpoints.why_restart(), None)
+        return probe_response(why)
 
     async def _readyz(self, request: web.Request) -> web.StreamResponse:
         """Whether requests are answered, or why not."""
         with self._health_limit.admitted():
             why = await self._on_loop(lambda _: self._endpoints.why_not_ready(), None)
-        status = web.HTTPServiceUnavailable.status_code if why else web.HTTPOk.status_code
-        return web.Response(status=status, text=f"{why or 'ok'}\n")
+        return probe_response(why)
 
     async def _on_loop(self, handle: Callable[[Any], T | Awaitable[T]], argument: Any) -> T:
         return await on_loop(self._loop, handle, argument)
@@ -221,6 +232,30 @@ async def body_of(request: web.Request, max_bytes: int, admitted: AdmittedReques
         why = f"the body broke off: {error}"
         raise RequestRefused(web.HTTPBadRequest.status_code, why) from error
     return b"".join(parts)
+
+
+def observed_verb(request: web.Request) -> str:
+    """The verb of a request that observers hear of; empty for others."""
+    route = request.match_info.route.resource
+    return OBSERVED_VERBS.get(route.canonical, "") if route is not None else ""
+
+
+def observing(observer: ServingObserver) -> Any:
+    """A middleware that tells an observer how long requests took."""
+
+    @web.middleware
+    async def handle(request: web.Request, handler: Any) -> web.StreamResponse:
+        verb, started = observed_verb(request), time.monotonic()
+        status = web.HTTPInternalServerError.status_code
+        try:
+            response: web.StreamResponse = await handler(request)
+            status = response.status
+        finally:
+            if verb:
+                observer.request_answered(verb, status, time.monotonic() - started)
+        return response
+
+    return handle
 
 
 def error_responses(on_request: Callable[[web.Request], None]) -> Any:

@@ -6,6 +6,7 @@ import logging
 from typing import Protocol
 
 from rescheduler.extender.extender_server import ExtenderServer, ServeOptions
+from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER, ServingObserver
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.live_store import LiveStore, cancel
 from rescheduler.migration.migration_watches import MigrationWatches
@@ -16,7 +17,9 @@ logger = logging.getLogger(__name__)
 
 
 class ServePart(Protocol):
-    """Something that runs beside the extender."""
+    """Something that runs beside the extender, by the same policy."""
+
+    policy: Policy
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -25,11 +28,20 @@ class ServePart(Protocol):
 class ServeProgram:
     """Watches a cluster and serves the extender. `run` it; `stop` ends it."""
 
-    def __init__(self, server: ApiServer, policy: Policy, options: ServeOptions) -> None:
+    def __init__(
+        self,
+        server: ApiServer,
+        policy: Policy,
+        options: ServeOptions,
+        observer: ServingObserver = NO_SERVING_OBSERVER,
+    ) -> None:
         tables = ClusterTables()
-        self._store = LiveStore(server, tables)
-        self._watching = MigrationWatches(server, self._store, tables)
-        self.extender = ExtenderServer(server, self._store, self._watching, policy, options)
+        self.store = LiveStore(server, tables)
+        self.watches = MigrationWatches(server, self.store, tables)
+        self.extender = ExtenderServer(
+            server, self.store, self.watches, policy, options, observer=observer
+        )
+        self._watching: list[asyncio.Task[None]] = []
         self._parts: list[ServePart] = [self.extender]
         self._stopping = asyncio.Event()
 
@@ -40,17 +52,18 @@ class ServeProgram:
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        self.extender.policy = policy
+        for part in self._parts:
+            part.policy = policy
 
-    @property
-    def store(self) -> LiveStore:
-        """The cluster that it answers by."""
-        return self._store
+    def dead_tasks(self) -> list[str]:
+        """What has ended though it should run as long as the program; nothing starts it again."""
+        dead = [task.get_name() for task in self._watching if task.done()]
+        return [*self.store.dead_watches(), *dead]
 
     @property
     def tables(self) -> ClusterTables:
         """What the store fills."""
-        return self._watching.tables
+        return self.watches.tables
 
     def add(self, part: ServePart) -> None:
         """Run something else with the extender; if it fails, all ends."""
@@ -62,8 +75,8 @@ class ServeProgram:
 
     async def run(self) -> None:
         """Serve until stopped, or until an error that only a person can fix."""
-        self._store.start()
-        watches = self._watching.start()
+        self.store.start()
+        self._watching = self.watches.start()
         # Serving starts before the cluster is loaded: until then /readyz and responses say so.
         serving = [asyncio.create_task(part.run()) for part in self._parts]
         loading = asyncio.create_task(self._load_cluster())
@@ -79,11 +92,11 @@ class ServeProgram:
                     task.result()
             logger.info("Stopped")
         finally:
-            await cancel([*serving, loading, stopping, *watches])
-            await self._store.stop()
+            await cancel([*serving, loading, stopping, *self._watching])
+            await self.store.stop()
 
     async def _load_cluster(self) -> None:
-        await self._watching.synced()
+        await self.watches.synced()
         # Most of what was loaded stays. Without this, every full garbage collection would walk
         # through all of it and delay responses.
         gc.collect()

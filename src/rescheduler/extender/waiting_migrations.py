@@ -119,6 +119,10 @@ class WaitingMigrations:
             if migration is not own and (amounts := self._promised_to(migration))
         ]
 
+    def reservations(self) -> int:
+        """How many migrations under way need room on their targets that they have not taken yet."""
+        return sum(bool(self._promised_to(migration)) for migration in self._under_way.values())
+
     # ------------------------------------------------------------ changes that watches show
 
     def _migration_changed(self, key: str, migration: Migration | None) -> None:

@@ -28,7 +28,7 @@ from rescheduler.kube.backoff import Backoff, RateLimit
 from rescheduler.kube.clock import WALL_CLOCK, Clock, ServerClock
 from rescheduler.kube.object_decoding import decoded_event, decoded_objects, problem_with
 from rescheduler.kube.request import Request
-from rescheduler.kube.transport import Timeouts, Transport
+from rescheduler.kube.transport import RequestObserver, Timeouts, Transport
 from rescheduler.kube.watch_events import WatchEvent, whole_lines
 from rescheduler.kube.write_fence import WriteFence, WritePermit
 from rescheduler.model.kinds import POD, Kind
@@ -68,12 +68,13 @@ class Client:
         settings: ClientSettings | None = None,
         chance: Random | None = None,
         clock: Clock = WALL_CLOCK,
+        observer: RequestObserver | None = None,
     ) -> None:
         self.settings = settings or ClientSettings()
         self.server_clock = ServerClock(clock)
         """The server's time, for everything that is compared with the times of objects."""
         self._authentication = credentials.authentication
-        self._transport = Transport(credentials, self.settings.timeouts)
+        self._transport = Transport(credentials, self.settings.timeouts, observer)
         self._limit = RateLimit(self.settings.requests_per_second, self.settings.burst)
         self._chance = chance or Random()
         self._fence: WriteFence | None = None

@@ -127,6 +127,16 @@ class LiveStore:
         """How up to date the table of each kind is."""
         return [self._status_of(watch) for watch in self._watches]
 
+    def ages(self) -> dict[str, float]:
+        """By resource: seconds since what is known of it was last known to be up to date."""
+        now = self._clock()
+        found = {watch.kind.plural: watch.age(now) for watch in self._watches}
+        return {resource: age for resource, age in found.items() if age is not None}
+
+    def dead_watches(self) -> list[str]:
+        """The watches that have ended by themselves, and that nothing opens again."""
+        return [task.get_name() for task in self._tasks if task.done()]
+
     def age(self) -> float | None:
         """The age of what is oldest among the kinds there are; None until all are listed.
 

@@ -3,7 +3,8 @@
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -78,13 +79,24 @@ class IdentitySession:
     """How many requests are being sent or answered."""
 
 
+RequestObserver = Callable[[Request, int | None, float], None]
+"""Called after each request: its status, None without an answer, and the seconds that it took. For
+a watch, until it was accepted."""
+
+
 class Transport:
     """Connections to one API server, which are kept and used again."""
 
-    def __init__(self, credentials: Credentials, timeouts: Timeouts) -> None:
+    def __init__(
+        self,
+        credentials: Credentials,
+        timeouts: Timeouts,
+        observer: RequestObserver | None = None,
+    ) -> None:
         self.server = credentials.server
         self.timeouts = timeouts
         self._credentials = credentials
+        self._observer = observer
         # Also checks the authorities now, and not when the first request is sent.
         self._ssl = ssl_context(credentials.trust, credentials.source)
         self._session: IdentitySession | None = None
@@ -113,6 +125,7 @@ class Transport:
         if identity.authorization:
             headers["Authorization"] = identity.authorization
         async with (
+            self._observed(request) as observed,
             self._session_for(identity.certificate) as session,
             session.request(
                 request.method,
@@ -126,7 +139,16 @@ class Transport:
                 server_hostname=self._credentials.trust.server_name,
             ) as response,
         ):
+            observed.answered(response.status)
             yield response
+
+    @asynccontextmanager
+    async def _observed(self, request: Request) -> AsyncIterator["ObservedRequest"]:
+        observed = ObservedRequest(request, self._observer)
+        try:
+            yield observed
+        finally:
+            observed.ended()
 
     @asynccontextmanager
     async def _session_for(
@@ -186,6 +208,28 @@ class Transport:
         )
 
 
+class ObservedRequest:
+    """Reports a request to the observer once."""
+
+    def __init__(self, request: Request, observer: RequestObserver | None) -> None:
+        self._request = request
+        self._observer = observer
+        self._status: int | None = None
+        self._started = time.monotonic()
+
+    def answered(self, status: int) -> None:
+        """The head of the answer has come. A watch may take minutes more, so it is reported now."""
+        self._status = status
+        if self._request.is_watch:
+            self.ended()
+
+    def ended(self) -> None:
+        """The request is over."""
+        observer, self._observer = self._observer, None
+        if observer is not None:
+            observer(self._request, self._status, time.monotonic() - self._started)
+
+
 async def never_send_twice(
     request: aiohttp.ClientRequest, handler: ClientHandlerType
 ) -> aiohttp.ClientResponse:
@@ -241,7 +285,11 @@ def new_socket(
 
 def user_agent() -> str:
     """Who we are in the server's audit log."""
-    number = "unknown"
+    return f"rescheduler/{version_number()}"
+
+
+def version_number() -> str:
+    """Our version, if it is known."""
     with suppress(PackageNotFoundError):
-        number = version("kube-rescheduler")
-    return f"rescheduler/{number}"
+        return version("kube-rescheduler")
+    return "unknown"

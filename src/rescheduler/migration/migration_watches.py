@@ -49,6 +49,7 @@ class MigrationWatches:
         clock: Callable[[], float] = WALL_CLOCK.seconds,
         chance: Random | None = None,
     ) -> None:
+        self._clock = clock
         self.store = store
         self.tables = tables
         self._migration_table: ObjectTable[Migration] = ObjectTable(MIGRATION)
@@ -116,6 +117,10 @@ class MigrationWatches:
             asyncio.create_task(watch.run(), name=f"watch {watch.kind.plural} of migrations")
             for watch in (self._migration_watch, self._pod_watch)
         ]
+
+    def age(self) -> float | None:
+        """Seconds since what is known of Migrations was last known to be up to date."""
+        return self._migration_watch.age(self._clock())
 
     @property
     def has_synced(self) -> bool:

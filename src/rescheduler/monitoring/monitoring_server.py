@@ -13,6 +13,7 @@ from aiohttp import web
 
 from rescheduler.errors import SettingsError
 from rescheduler.extender.http.listener import listening_sockets
+from rescheduler.extender.http.refusals import probe_response
 from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
@@ -75,10 +76,10 @@ class MonitoringServer:
         logger.info("Answering probes", extra={"host": self._host, "port": port})
 
     async def _healthz(self, request: web.Request) -> web.StreamResponse:
-        return probe_answer(self._pages.why_restart())
+        return probe_response(self._pages.why_restart())
 
     async def _readyz(self, request: web.Request) -> web.StreamResponse:
-        return probe_answer(self._pages.why_not_ready())
+        return probe_response(self._pages.why_not_ready())
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
         assert self._pages.metrics is not None
@@ -88,8 +89,3 @@ class MonitoringServer:
     async def _status(self, request: web.Request) -> web.StreamResponse:
         assert self._pages.status is not None
         return web.Response(body=self._pages.status(), content_type=JSON)
-
-
-def probe_answer(why_not: str) -> web.Response:
-    """The answer to a probe, which fails for a reason."""
-    return web.Response(status=503 if why_not else 200, text=f"{why_not or 'ok'}\n")

@@ -10,7 +10,13 @@ from rescheduler.planning.plan import Assessment, UtilizationSpread
 _REPORTED = ("cpu", "memory")
 
 
-def assess(load: NodeLoad, used: Floats, in_use: Ints, objective: float) -> Assessment:
+def assess(
+    load: NodeLoad,
+    used: Floats,
+    in_use: Ints,
+    objective: float,
+    measures: dict[str, dict[str, float]],
+) -> Assessment:
     """How utilisation lies over all nodes; `in_use` are each node's pods that are not its own."""
     utilization = load.utilization(used)
     reported = dict(zip(_REPORTED, utilization, strict=False))
@@ -23,6 +29,7 @@ def assess(load: NodeLoad, used: Floats, in_use: Ints, objective: float) -> Asse
             name: {"cpu": of_cpu, "memory": of_memory}
             for name, of_cpu, of_memory in zip(load.snapshot.nodes.names, cpu, memory, strict=True)
         },
+        measures=measures,
     )
 
 

@@ -65,6 +65,8 @@ class Assessment(Part, frozen=True, omit_defaults=False):
     objective: float
     per_node: dict[str, dict[str, float]]
     """Utilisation by node and resource, for drawing."""
+    measures: dict[str, dict[str, float]] = {}
+    """By strategy: how far the cluster is from what it wants, in the numbers that it measures."""
 
 
 class Plan(Part, frozen=True, omit_defaults=False):

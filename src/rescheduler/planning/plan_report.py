@@ -1,6 +1,6 @@
 """Put a plan into words: what each move is for, and why other pods stayed."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -36,12 +36,18 @@ class PlanReport:
         self._violations = RemainingViolations(problem)
         self.gained_by_pods = 0.0
         """What is gained by where pods are, apart from what nodes hold."""
-        self._suspects_cost = self._cost_of_suspects()
+        self.rule_costs: Counter[str] = Counter()
+        """By strategy: what it costs that pods break rules, after the plan."""
+        self.rule_costs.update(problem.rule_costs)
+        self._suspects_costs = self._costs_of_suspects()
         self.moves = tuple(self._moves())
 
-    def _cost_of_suspects(self) -> float:
-        terms = self._problem.violation_terms
-        return sum(term.remaining_cost(self._problem.checker) for term in terms)
+    def _costs_of_suspects(self) -> dict[str, float]:
+        """By strategy: what violations of rules that reach beyond a node cost now."""
+        costs: defaultdict[str, float] = defaultdict(float)
+        for term in self._problem.violation_terms:
+            costs[term.strategy] += term.remaining_cost(self._problem.checker)
+        return dict(costs)
 
     # ------------------------------------------------------------ what moves are for
 
@@ -76,8 +82,8 @@ class PlanReport:
     def _replay(self, step: SearchStep, template: int) -> float:
         """Carry out the step; returns by how much the objective falls."""
         _, source, target = step
-        one, here = np.array([template], np.int32), np.array([source], np.int32)
-        by_pod = float(self._violations.on_nodes(one, here)[0])
+        gains = Counter(self._violations.gains_by_strategy(template, source))
+        by_pod = 0.0
         for term in self._problem.pod_terms:
             by_pod += term.gain_of_leaving(template, source)
             costs = term.arrival_costs(template, source)
@@ -88,17 +94,21 @@ class PlanReport:
         self.totals.add(template, target, 1)
         self._violations.moved(template, source, target)
         self._problem.checker.place(*step)
-        by_pod += self._resolved_elsewhere(template)
+        gains.update(self._resolved_elsewhere(template))
+        self.rule_costs.subtract(gains)
+        by_pod += sum(gains.values())
         self.gained_by_pods += by_pod
         return by_pod + before - float(self.totals.costs[[source, target]].sum())
 
-    def _resolved_elsewhere(self, template: int) -> float:
+    def _resolved_elsewhere(self, template: int) -> dict[str, float]:
         """What a move gained by rules that reach beyond a node, of its pod or of others."""
         checker = self._problem.checker
         if not checker.depends_on_pods[template] and not checker.affected_by(template):
-            return 0.0
-        before, self._suspects_cost = self._suspects_cost, self._cost_of_suspects()
-        return before - self._suspects_cost
+            return {}
+        before, self._suspects_costs = self._suspects_costs, self._costs_of_suspects()
+        return {
+            strategy: before[strategy] - cost for strategy, cost in self._suspects_costs.items()
+        }
 
     def _purpose(self, step: SearchStep, template: int, makes_room: bool) -> tuple[str, str]:
         """The strategy that a move is for, and why.

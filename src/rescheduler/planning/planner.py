@@ -172,15 +172,17 @@ def _not_worth_it(problem: Problem, steps: Sequence[SearchStep]) -> Strategy | N
 
 
 def _plan(problem: Problem, steps: Sequence[SearchStep], is_complete: bool) -> Plan:
-    before = _assessment(problem, (), problem.stated_value + problem.pod_cost)
+    before = _assessment_of_start(problem)
     report = PlanReport(problem, steps)
     blocked = tuple(report.blocked())
-    cost = report.totals.recomputed_total() + problem.pod_cost - report.gained_by_pods
+    totals = report.totals
+    cost = totals.recomputed_total() + problem.pod_cost - report.gained_by_pods
+    measures = problem.objective.measures(totals.used, totals.movable, report.rule_costs)
     return Plan(
         moves=report.moves,
         blocked=blocked,
         before=before,
-        after=_assessment(problem, steps, cost),
+        after=_assessment(problem, steps, cost, measures),
         overloaded=_overloaded(problem),
         summary=_summary(problem, steps, blocked, is_complete),
         search_complete=is_complete,
@@ -192,7 +194,7 @@ def _plan(problem: Problem, steps: Sequence[SearchStep], is_complete: bool) -> P
 def _nothing(
     problem: Problem, sentence: str, reason: NoMovesReason, is_complete: bool = True
 ) -> Plan:
-    now = _assessment(problem, (), problem.stated_value + problem.pod_cost)
+    now = _assessment_of_start(problem)
     return Plan(
         moves=(),
         blocked=(),
@@ -219,7 +221,17 @@ def _unreadable(problem: Problem) -> tuple[str, ...]:
     )
 
 
-def _assessment(problem: Problem, steps: Sequence[SearchStep], objective: float) -> Assessment:
+def _assessment_of_start(problem: Problem) -> Assessment:
+    measures = problem.objective.measures(problem.load.used, problem.movable_on, problem.rule_costs)
+    return _assessment(problem, (), problem.stated_value + problem.pod_cost, measures)
+
+
+def _assessment(
+    problem: Problem,
+    steps: Sequence[SearchStep],
+    objective: float,
+    measures: dict[str, dict[str, float]],
+) -> Assessment:
     """The cluster after these steps."""
     in_use, used = pods_in_use(problem.load), problem.load.used.copy()
     for pod, source, target in steps:
@@ -228,7 +240,7 @@ def _assessment(problem: Problem, steps: Sequence[SearchStep], objective: float)
         used[:, target] += demand
         in_use[source] -= 1
         in_use[target] += 1
-    return assess(problem.load, used, in_use, objective)
+    return assess(problem.load, used, in_use, objective, measures)
 
 
 def _idle_reason(problem: Problem) -> str:

@@ -132,16 +132,28 @@ async def run_controller(
     from rescheduler.cli.connection import connect
     from rescheduler.cli.election import connect_with_election
     from rescheduler.cli.signals import run_until_signalled
+    from rescheduler.controller.controller_observer import NO_OBSERVER
     from rescheduler.controller.program import Program
     from rescheduler.controller.round_cache import RoundTrigger
 
+    monitoring = None
+    if health_address is not None:
+        from rescheduler.monitoring.monitoring import Monitoring
+
+        monitoring = Monitoring(
+            loaded.policy,
+            strategies=loaded.strategies,
+            dry_run=dry_run,
+            serves=serve_options is not None,
+        )
+    on_request = monitoring.requests if monitoring is not None else None
     async with AsyncExitStack() as stack:
         elector = None
         if lease_options is not None:
-            connecting = connect_with_election(access, lease_options)
+            connecting = connect_with_election(access, lease_options, on_request)
             server, elector = await stack.enter_async_context(connecting)
         else:
-            server = await stack.enter_async_context(connect(access))
+            server = await stack.enter_async_context(connect(access, on_request))
         if elector is None and not dry_run:
             consequence = "with a second controller, twice as many pods may be moved at once"
             logger.warning("Running without leader election", extra={"consequence": consequence})
@@ -153,9 +165,13 @@ async def run_controller(
             dry_run=dry_run,
             leadership=elector,
             clock=server.server_clock,
+            observer=monitoring.controller if monitoring is not None else NO_OBSERVER,
         )
+        extender = None
         if serve_options is not None:
             from rescheduler.extender.extender_server import ExtenderServer
+            from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER
+            from rescheduler.monitoring.health import dead_task, endless_plan
 
             extender = ExtenderServer(
                 server,
@@ -164,13 +180,14 @@ async def run_controller(
                 loaded.policy,
                 serve_options,
                 on_overload=lambda node: program.trigger_round(RoundTrigger.OVERLOAD),
+                observer=(monitoring and monitoring.serving) or NO_SERVING_OBSERVER,
             )
+            extender.why_restart = lambda: dead_task(program) or endless_plan(program)
             program.add(extender)
-        if health_address is not None:
-            from rescheduler.monitoring.monitoring_server import MonitoringServer, Pages
+        if monitoring is not None and health_address is not None:
             from rescheduler.status.replica_report import ReplicaReporter
 
             reporter = ReplicaReporter(program, elector, server.server_clock, dry_run=dry_run)
-            pages = Pages(program.store.why_not_current, status=reporter.encoded)
-            program.add(MonitoringServer(health_address, loaded.policy, pages))
-        await run_until_signalled(program, loaded)
+            monitoring.watch_controller(program, extender, health_address, reporter.encoded)
+        on_rejected = monitoring.policy_rejected if monitoring is not None else None
+        await run_until_signalled(program, loaded, on_rejected)

@@ -76,15 +76,24 @@ async def serve_until_stopped(
     """Serve until a signal stops it."""
     from rescheduler.cli.connection import connect
     from rescheduler.cli.signals import run_until_signalled
+    from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER
     from rescheduler.extender.serve_program import ServeProgram
+    from rescheduler.monitoring.health import dead_task
 
-    async with connect(access) as server:
-        program = ServeProgram(server, loaded.policy, options)
-        if health_address is not None:
-            from rescheduler.monitoring.monitoring_server import MonitoringServer, Pages
+    monitoring = None
+    if health_address is not None:
+        from rescheduler.monitoring.monitoring import Monitoring
+
+        monitoring = Monitoring(loaded.policy, serves=True)
+    on_request = monitoring.requests if monitoring is not None else None
+    async with connect(access, on_request) as server:
+        observer = (monitoring and monitoring.serving) or NO_SERVING_OBSERVER
+        program = ServeProgram(server, loaded.policy, options, observer)
+        program.extender.why_restart = lambda: dead_task(program)
+        if monitoring is not None and health_address is not None:
             from rescheduler.status.replica_report import ExtenderReporter
 
             reporter = ExtenderReporter(program.store, program.tables, server.server_clock)
-            pages = Pages(program.extender.why_not_ready, status=reporter.encoded)
-            program.add(MonitoringServer(health_address, loaded.policy, pages))
-        await run_until_signalled(program, loaded)
+            monitoring.watch_extender(program, health_address, reporter.encoded)
+        on_rejected = monitoring.policy_rejected if monitoring is not None else None
+        await run_until_signalled(program, loaded, on_rejected)

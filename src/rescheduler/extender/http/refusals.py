@@ -16,3 +16,9 @@ def error_response(status: int, why: str) -> web.Response:
     """A refusal with its reason, as JSON."""
     body = msgspec.json.encode({"error": why})
     return web.Response(status=status, body=body, content_type="application/json")
+
+
+def probe_response(why_not: str) -> web.Response:
+    """The response to a probe of a kubelet, which fails for a reason."""
+    status = web.HTTPServiceUnavailable.status_code if why_not else web.HTTPOk.status_code
+    return web.Response(status=status, text=f"{why_not or 'ok'}\n")

@@ -8,7 +8,7 @@ nothing. So it is no reason for a move, but no other strategy undoes what it has
 lowers the sum of all enabled strategies, and so plans come to rest.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -140,6 +140,20 @@ class Objective:
     def costs(self, used: Floats, movable: Ints) -> Floats:
         """What each node costs."""
         return self.cost(slice(None), used, movable)
+
+    def measures(
+        self, used: Floats, movable: Ints, rule_costs: Mapping[str, float]
+    ) -> dict[str, dict[str, float]]:
+        """By strategy: what it measures if all nodes hold so much, and broken rules cost so much.
+
+        What a strategy wants of pods is as far as the plan was followed.
+        """
+        found = {}
+        for strategy in self.enabled:
+            names = [measure.name for measure in strategy.measures]
+            values = strategy.measured(used, movable, rule_costs.get(strategy.name, 0.0))
+            found[strategy.name] = dict(zip(names, map(float, values), strict=True))
+        return {name: measured for name, measured in found.items() if measured}
 
     # ------------------------------------------------------------ which nodes
 

@@ -1,5 +1,6 @@
 """The problem that searches work on: who could move, where to, and at what price."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
@@ -168,8 +169,15 @@ class Problem:
     @cached_property
     def pod_cost(self) -> float:
         """What it costs that pods are where they are, apart from what nodes hold."""
-        cost = sum(term.total() for term in self.pod_terms)
-        return cost + sum(term.total() for term in self.violation_terms)
+        return sum(term.total() for term in self.pod_terms) + sum(self.rule_costs.values())
+
+    @cached_property
+    def rule_costs(self) -> dict[str, float]:
+        """By strategy: what it costs that pods break rules where they are."""
+        costs: defaultdict[str, float] = defaultdict(float)
+        for term in self.violation_terms:
+            costs[term.strategy] += term.total()
+        return dict(costs)
 
     # ------------------------------------------------------------ where pods may go
 

@@ -1,5 +1,6 @@
 """The rules that pods still break while a search or a plan moves them, move by move."""
 
+from collections import defaultdict
 from functools import cached_property
 
 import numpy as np
@@ -29,6 +30,15 @@ class RemainingViolations:
             for term in self._terms:
                 gains += term.gains_of_leaving(templates, nodes, self._conflicts)
         return gains
+
+    def gains_by_strategy(self, template: int, node: int) -> dict[str, float]:
+        """What leaving its node gains a pod, as far as violations on the node alone go."""
+        gains: defaultdict[str, float] = defaultdict(float)
+        if self._conflicts is not None:
+            one, here = np.array([template], np.int32), np.array([node], np.int32)
+            for term in self._terms:
+                gains[term.strategy] += float(term.gains_of_leaving(one, here, self._conflicts)[0])
+        return dict(gains)
 
     def suspected(self, groups: npt.NDArray[np.int64]) -> Floats:
         """What leaving gains a pod of each of these groups in addition, if suspicions are true."""

@@ -19,7 +19,12 @@ from rescheduler.planning.feasibility.node_conflicts import NodeConflicts
 from rescheduler.planning.node_load import NodeLoad
 from rescheduler.planning.strategies.node_preferences import MissedPreferences
 from rescheduler.planning.strategies.pod_term import NodePreferenceTerm
-from rescheduler.planning.strategies.strategy import Rows, Strategy
+from rescheduler.planning.strategies.strategy import (
+    RULE_VIOLATIONS,
+    Measure,
+    Rows,
+    Strategy,
+)
 from rescheduler.planning.strategies.strategy_context import StrategyContext
 from rescheduler.planning.strategies.urgency import Urgency
 from rescheduler.planning.strategies.violation_term import ViolationTerm
@@ -38,6 +43,10 @@ class ConstraintRepair(Strategy):
 
     name = "ConstraintRepair"
     urgency = Urgency.REQUIRED
+    measures = (
+        RULE_VIOLATIONS,
+        Measure("overcommitted_nodes", "Nodes whose pods hold more than the node can give."),
+    )
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
         super().__init__(load, policy)
@@ -65,6 +74,10 @@ class ConstraintRepair(Strategy):
 
     def violation_terms(self, context: StrategyContext) -> Iterator[ViolationTerm]:
         yield BrokenRules(context)
+
+    def measured(self, used: Floats, movable: Ints, rule_cost: float) -> tuple[float, float]:
+        overcommitted = self.cost(slice(None), used, movable) > _OVERCOMMITTED
+        return round(rule_cost / _VIOLATION_COST), float(overcommitted.sum())
 
     def reason(self, node: int, used: Floats) -> str:
         available = self.load.allocatable[:, node]

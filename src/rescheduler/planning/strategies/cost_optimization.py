@@ -14,7 +14,7 @@ from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.node_load import NodeLoad
 from rescheduler.planning.node_prices import node_prices
 from rescheduler.planning.strategies.constraint_repair import ConstraintRepair
-from rescheduler.planning.strategies.strategy import Rows, Strategy
+from rescheduler.planning.strategies.strategy import Measure, Rows, Strategy
 from rescheduler.planning.strategies.strategy_context import StrategyContext
 from rescheduler.settings import Policy
 
@@ -27,6 +27,12 @@ class CostOptimization(Strategy):
     requires = (ConstraintRepair,)
     shapes_load = True
     needs_combined_moves = True
+    measures = (
+        Measure(
+            "nodes_in_use_cost",
+            "Price of the nodes in use that moves could empty, in the unit of the policy.",
+        ),
+    )
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
         super().__init__(load, policy)
@@ -66,6 +72,9 @@ class CostOptimization(Strategy):
 
     def nodes_to_relieve(self, used: Floats, movable: Ints) -> Bools:
         return np.asarray(self.cost(slice(None), used, movable) > 0)
+
+    def measured(self, used: Floats, movable: Ints, rule_cost: float) -> tuple[float]:
+        return (float(self.cost(slice(None), used, movable).sum()) * self._unit,)
 
     def reason(self, node: int, used: Floats) -> str:
         return f"a price of {self._prices[node] * self._unit:g} that is saved if it is emptied"

@@ -11,7 +11,7 @@ import numpy as np
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.node_load import PODS_ROW, NodeLoad
-from rescheduler.planning.strategies.strategy import Rows, Strategy
+from rescheduler.planning.strategies.strategy import Measure, Rows, Strategy
 from rescheduler.settings import Policy
 
 # Amounts are whole numbers far below this share of a shape apart.
@@ -24,6 +24,7 @@ class Defragmentation(Strategy):
     name = "Defragmentation"
     shapes_load = True
     needs_combined_moves = True
+    measures = (Measure("free_shapes", "Pods of the shape that find room, all nodes together."),)
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
         super().__init__(load, policy)
@@ -80,6 +81,11 @@ class Defragmentation(Strategy):
             (float(share[usable].sum()) for share in self._shares(everyone, used)), default=0.0
         )
         return floor(together + _ROUNDING) > fitting
+
+    def measured(self, used: Floats, movable: Ints, rule_cost: float) -> tuple[float]:
+        if self._is_hopeless:
+            return (0.0,)
+        return (float(self._fitting(slice(None), used)[self._open].sum()),)
 
     def reason(self, node: int, used: Floats) -> str:
         fitting = int(self._fitting(slice(None), used)[node])

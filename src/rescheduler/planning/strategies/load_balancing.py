@@ -17,7 +17,7 @@ import numpy as np
 from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.node_load import CPU_ROW, MEMORY_ROW, NodeLoad
 from rescheduler.planning.strategies.pod_term import PodTerm
-from rescheduler.planning.strategies.strategy import Rows, Strategy
+from rescheduler.planning.strategies.strategy import Measure, Rows, Strategy
 from rescheduler.planning.strategies.strategy_context import StrategyContext
 from rescheduler.settings import Policy
 
@@ -34,6 +34,13 @@ class LoadBalancing(Strategy):
     name = "LoadBalancing"
     shapes_load = True
     acts_on_overload = True
+    measures = (
+        Measure(
+            "load_difference_ratio",
+            "Load of the fullest node of a pool minus that of its emptiest, in the pool where "
+            "they are furthest apart; compare with imbalanceThreshold.",
+        ),
+    )
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
         super().__init__(load, policy)
@@ -128,6 +135,11 @@ class LoadBalancing(Strategy):
             if len(capacity):
                 size += share * self.load.demand[row] / capacity.mean()
         return size
+
+    def measured(self, used: Floats, movable: Ints, rule_cost: float) -> tuple[float]:
+        loads = self._load(slice(None), used)
+        pools = (loads[self._pool == pool] for pool in self._pool_numbers())
+        return (max((float(np.ptp(members)) for members in pools), default=0.0),)
 
     def reason(self, node: int, used: Floats) -> str:
         load = float(self._load(slice(None), used)[node])

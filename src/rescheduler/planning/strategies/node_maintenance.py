@@ -3,7 +3,7 @@
 import numpy as np
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
-from rescheduler.planning.strategies.strategy import Rows, Strategy
+from rescheduler.planning.strategies.strategy import Measure, Rows, Strategy
 from rescheduler.planning.strategies.strategy_context import StrategyContext
 from rescheduler.planning.strategies.urgency import Urgency
 from rescheduler.settings import Policy
@@ -20,6 +20,7 @@ class NodeMaintenance(Strategy):
 
     name = "NodeMaintenance"
     urgency = Urgency.REQUESTED
+    measures = (Measure("pods_to_drain", "Movable pods on nodes under maintenance."),)
 
     @classmethod
     def cordons_nodes(cls, policy: Policy) -> bool:
@@ -43,6 +44,9 @@ class NodeMaintenance(Strategy):
 
     def avoids(self, rows: Rows, used: Floats) -> Bools:
         return self.load.under_maintenance[rows]
+
+    def measured(self, used: Floats, movable: Ints, rule_cost: float) -> tuple[float]:
+        return (float(movable[self.load.under_maintenance].sum()),)
 
     def reason(self, node: int, used: Floats) -> str:
         return f"the label {self.load.maintenance_label}"

@@ -8,7 +8,7 @@ import numpy as np
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.node_load import CPU_ROW, MEMORY_ROW, NodeLoad
-from rescheduler.planning.strategies.strategy import Rows, Strategy
+from rescheduler.planning.strategies.strategy import Measure, Rows, Strategy
 from rescheduler.planning.strategies.urgency import Urgency
 from rescheduler.settings import Policy
 
@@ -22,6 +22,7 @@ class ResourceOptimization(Strategy):
     name = "ResourceOptimization"
     urgency = Urgency.AT_RISK
     acts_on_overload = True
+    measures = (Measure("overloaded_nodes", "Nodes above cpuThreshold or memoryThreshold."),)
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
         super().__init__(load, policy)
@@ -45,6 +46,9 @@ class ResourceOptimization(Strategy):
     def avoids(self, rows: Rows, used: Floats) -> Bools:
         cpu, memory = self._utilization(rows, used)
         return np.asarray((cpu > self._thresholds[0]) | (memory > self._thresholds[1]))
+
+    def measured(self, used: Floats, movable: Ints, rule_cost: float) -> tuple[float]:
+        return (float(self.avoids(slice(None), used).sum()),)
 
     def reason(self, node: int, used: Floats) -> str:
         cpu, memory = (float(share[node]) for share in self._utilization(slice(None), used))

@@ -1,7 +1,7 @@
 """What a strategy is: something wanted, as a cost that goes down as it comes true."""
 
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,22 @@ MOVE_PRICE = 1e-3
 
 Rows = npt.NDArray[np.signedinteger[Any]] | slice
 """Which nodes: their numbers, of any shape, or all of them."""
+
+
+class Measure(NamedTuple):
+    """A number that says how far the cluster is from what a strategy wants."""
+
+    name: str
+    """In lower case, with its unit or what is counted, such as `overloaded_nodes`: a metric is
+    called by it. Strategies that measure the same may share a name."""
+    description: str
+    """One sentence."""
+
+
+RULE_VIOLATIONS = Measure(
+    "rule_violations", "Rules that pods break where they are, each pod counted once a rule."
+)
+"""What more than one strategy measures."""
 
 
 class Strategy:
@@ -48,6 +64,8 @@ class Strategy:
     acts_on_overload = False
     """Whether the nodes that it relieves are overloaded. It then waits until one of them has been
     so for `consecutiveRounds` rounds."""
+    measures: ClassVar[tuple[Measure, ...]] = ()
+    """What people can watch of it, in plans and as metrics."""
 
     def __init__(self, load: NodeLoad, policy: Policy) -> None:
         self.load = load
@@ -132,6 +150,16 @@ class Strategy:
         If not, the cluster is planned for again without this strategy.
         """
         return True
+
+    # ------------------------------------------------------------ what people watch
+
+    def measured(self, used: Floats, movable: Ints, rule_cost: float) -> Sequence[float]:
+        """The values of `measures`, in their order, if all nodes hold so much.
+
+        `rule_cost` is what its violation terms cost then. Its terms about pods follow the plan, so
+        they may be asked, too.
+        """
+        return ()
 
     # ------------------------------------------------------------ why
 

@@ -10,7 +10,7 @@ pods cannot use, such as cordoned nodes, do not count.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +22,7 @@ from rescheduler.planning.feasibility.filter_plugin import key_of
 from rescheduler.planning.feasibility.label_columns import LabelColumns
 from rescheduler.planning.feasibility.plugins.pod_topology_spread import effective_selector
 from rescheduler.planning.strategies.pod_term import PodTerm
-from rescheduler.planning.strategies.strategy import Strategy
+from rescheduler.planning.strategies.strategy import RULE_VIOLATIONS, Strategy
 from rescheduler.planning.strategies.strategy_context import StrategyContext
 from rescheduler.planning.strategies.urgency import Urgency
 
@@ -36,10 +36,15 @@ class TopologySpread(Strategy):
     """Wants something of workloads, not of nodes."""
 
     name = "TopologySpread"
+    measures = (RULE_VIOLATIONS,)
 
     def pod_terms(self, context: StrategyContext) -> Iterator[PodTerm]:
         weight = self.policy.strategy_weights.get(self.name, 1.0)
-        yield UnevenSpread(context, self.policy.topology_spread.undeclared, weight)
+        self._uneven = UnevenSpread(context, self.policy.topology_spread.undeclared, weight)
+        yield self._uneven
+
+    def measured(self, used: Floats, movable: Ints, rule_cost: float) -> tuple[float]:
+        return (self._uneven.surplus_pods(),)
 
     def idle_reason(self, used: Floats) -> str:
         return "replicas lie over zones and nodes as evenly as asked for"
@@ -78,6 +83,12 @@ class SpreadConstraint:
     def is_uneven(self) -> bool:
         """Whether some domain holds too many pods."""
         return max(self.counts.values(), default=0) > self.fewest + self.max_skew
+
+    @property
+    def surplus(self) -> int:
+        """How many pods are too many in their domains."""
+        most = self.fewest + self.max_skew
+        return sum(max(count - most, 0) for count in self.counts.values())
 
     def cost(self) -> float:
         """What it costs that the pods are where they are."""
@@ -217,12 +228,18 @@ class UnevenSpread(PodTerm):
     # ------------------------------------------------------------ as a term of the objective
 
     def total(self) -> float:
-        constraints = {
+        return sum(constraint.cost() for constraint in self._constraints())
+
+    def surplus_pods(self) -> int:
+        """How many pods are too many where they are now; one may count for several constraints."""
+        return sum(constraint.surplus for constraint in self._constraints())
+
+    def _constraints(self) -> Iterable[SpreadConstraint]:
+        return {
             id(constraint): constraint
             for of_template in self._constraints_of.values()
             for constraint in of_template
-        }
-        return sum(constraint.cost() for constraint in constraints.values())
+        }.values()
 
     def is_active(self) -> bool:
         return bool(self._uneven)

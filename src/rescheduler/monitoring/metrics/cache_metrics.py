@@ -1,0 +1,33 @@
+"""Metrics of what a program knows of the cluster, on every replica."""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from rescheduler.migration.migration_object import MIGRATION
+from rescheduler.migration.migration_watches import MigrationWatches
+from rescheduler.monitoring.metrics.definitions import CACHE_AGE, WATCH_LAG
+
+
+class CacheMetrics(Collector):
+    """Reads how old what is known is."""
+
+    def __init__(self, watches: MigrationWatches) -> None:
+        self._watches = watches
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Nothing is collected to register."""
+        yield from ()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """See `Collector`."""
+        store = self._watches.store
+        ages = store.ages()
+        of_migrations = self._watches.age()
+        if of_migrations is not None:
+            ages[MIGRATION.plural] = of_migrations
+        yield WATCH_LAG.gauge({(resource,): age for resource, age in ages.items()})
+        oldest = store.age()
+        if oldest is not None:
+            yield CACHE_AGE.gauge({(): oldest})

@@ -1,0 +1,144 @@
+"""What the controller reports is counted as what it is, apart for each program."""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+from prometheus_client import generate_latest
+
+from rescheduler.controller.round_cache import Round, RoundAttempt, RoundSeconds, RoundTrigger
+from rescheduler.migration.migration_object import (
+    STARTED,
+    Migration,
+    MigrationCondition,
+    MigrationMeta,
+    MigrationSpec,
+    MigrationStatus,
+    Phase,
+    PodReference,
+    Step,
+)
+from rescheduler.model.moves import Mode, Outcome
+from rescheduler.model.snapshot import Floats, Ints
+from rescheduler.monitoring.metrics.controller_metrics import oldest
+from rescheduler.monitoring.metrics.definitions import ALL, of_strategies
+from rescheduler.monitoring.monitoring import Monitoring
+from rescheduler.planning.plan import Assessment, Move, Plan
+from rescheduler.planning.strategies.strategy import Measure, Strategy
+from rescheduler.settings import Policy
+from tests.monitoring.scraping import Scrape, scrape_of, undefined
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+STATE = Assessment(utilization={}, nodes_in_use=0, objective=0.0, per_node={})
+MOVE = Move("shop/web", "a", "b", "LoadBalancing", Mode.HANDOFF, "because", 1.0)
+
+
+def scraped(monitoring: Monitoring) -> Scrape:
+    return scrape_of(generate_latest(monitoring.registry).decode())
+
+
+def attempt(**arguments: object) -> RoundAttempt:
+    plain = RoundAttempt(RoundTrigger.INTERVAL, NOW, NOW)
+    return RoundAttempt(**{**vars(plain), **arguments})
+
+
+def round_with(*moves: Move) -> Round:
+    plan = Plan(moves, (), STATE, STATE, (), "")
+    return Round(plan, moves, {"shop/c": "limit"}, not_created=2, seconds=RoundSeconds(1, 2, 3))
+
+
+def test_rounds_are_counted_by_how_they_end() -> None:
+    monitoring = Monitoring(Policy())
+    metrics = monitoring.controller
+    metrics.round_ended(attempt(round=round_with(MOVE)))
+    metrics.round_ended(attempt(round=round_with(MOVE), is_unchanged=True))
+    metrics.round_ended(attempt())
+    metrics.round_ended(attempt(error="the server is gone"))
+    # Nothing is wrong with a program that is stopped.
+    metrics.round_ended(attempt(was_stopped=True))
+    found = scraped(monitoring)
+    for result in ("planned", "unchanged", "skipped", "failed"):
+        assert found.value("rounds_total", result=result) == 1, result
+    assert found.value("moves_requested_total", strategy="LoadBalancing", mode="Handoff") == 1
+    assert found.value("moves_skipped_total", reason="MoveLimit") == 1
+    assert found.value("moves_skipped_total", reason="NotCreated") == 2
+    for stage, seconds in (("read", 1), ("plan", 2), ("ask", 3)):
+        assert found.value("round_duration_seconds_sum", stage=stage) == seconds
+    assert undefined(found, ALL) == []
+
+
+def test_a_dry_run_requests_nothing() -> None:
+    monitoring = Monitoring(Policy(), dry_run=True)
+    monitoring.controller.round_ended(attempt(round=round_with(MOVE)))
+    found = scraped(monitoring)
+    assert found.value("moves_requested_total") is None
+    assert found.value("moves_skipped_total") == 0
+    assert found.value("rounds_total", result="planned") == 1
+
+
+def test_programs_in_one_process_do_not_count_together() -> None:
+    first, second = Monitoring(Policy(), serves=True), Monitoring(Policy(), serves=True)
+    first.controller.began_to_lead()
+    assert scraped(first).value("leader_transitions_total") == 1
+    assert second.controller is second.controller
+    assert scraped(second).value("leader_transitions_total") == 0
+
+
+def migration(**status: object) -> Migration:
+    started = MigrationCondition(STARTED, "True", last_transition_time=NOW)
+    return Migration(
+        MigrationMeta(name="web", namespace="shop", uid="1", resource_version="1"),
+        MigrationSpec(PodReference("web"), "b"),
+        MigrationStatus(conditions=(started,), step_started_at=NOW, **status),  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(
+    ("phase", "outcome", "counted"),
+    [
+        (Phase.COMPLETED, Outcome.LANDED, "Landed"),
+        (Phase.FAILED, Outcome.FAILED, "Failed"),
+        (Phase.CANCELLED, Outcome.NONE, "Cancelled"),
+    ],
+)
+def test_a_migration_that_ends_is_counted_once(
+    phase: Phase, outcome: Outcome, counted: str
+) -> None:
+    monitoring = Monitoring(Policy())
+    before = migration(phase=Phase.IN_PROGRESS, step=Step.HANDING_OVER, mode=Mode.HANDOFF)
+    end = msgspec.structs.replace(before.status, phase=phase, step=Step.NONE, outcome=outcome)
+    later = NOW + timedelta(seconds=7)
+    monitoring.controller.migration_updated(before, end, later)
+    # A new message of one that has ended.
+    ended = msgspec.structs.replace(before, status=end)
+    said = msgspec.structs.replace(end, message="more")
+    monitoring.controller.migration_updated(ended, said, later)
+    found = scraped(monitoring)
+    assert found.value("migrations_finished_total") == 1
+    assert found.value("migrations_finished_total", mode="Handoff", outcome=counted) == 1
+    assert found.value("migration_duration_seconds_sum", outcome=counted) == 7
+    assert found.value("migration_step_duration_seconds_sum", step="HandingOver") == 7
+    assert found.value("migration_step_duration_seconds_count") == 1
+
+
+def test_the_oldest_migration_is_one_in_progress() -> None:
+    later = NOW + timedelta(seconds=9)
+    waiting = migration(phase=Phase.PENDING)
+    assert oldest([waiting], later) == 0
+    assert oldest([waiting, migration(phase=Phase.IN_PROGRESS, step=Step.LANDING)], later) == 9
+
+
+class Greedy(Strategy):
+    """Measures something new, and something under the name of another metric."""
+
+    name = "Greedy"
+    measures = (Measure("wanted_nodes", "Nodes."), Measure("nodes_in_use", "Something else."))
+
+    def measured(self, used: Floats, movable: Ints, rule_cost: float) -> tuple[float, float]:
+        return 1.0, 2.0
+
+
+def test_a_plugin_adds_metrics_and_changes_none() -> None:
+    added = of_strategies([Greedy])
+    assert [definition.name for definition in added.values()] == ["rescheduler_wanted_nodes"]
+    assert added["wanted_nodes"].labels == ("strategy", "plan")
