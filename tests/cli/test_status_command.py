@@ -1,5 +1,6 @@
 """`rescheduler status` on a real control plane: with a leader, without one, and when it changes."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -8,16 +9,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rescheduler.status.status_document import ClusterStatus
+from rescheduler.status.status_reader import StatusReader, StatusSource
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import pod
+from testcluster.components import kubeconfig_text
 from testcluster.ports import pick_ports
 from testcluster.waiting import wait_until
 from tests.cli.conftest import Result
 from tests.cli.pod_connections import pods_reached_by
 from tests.interrupts import interruptible
+from tests.kube.faultproxy import FaultProxy, cut_at_once
 from tests.leader_election.replicas import NAMESPACE, Replica, Replicas, replicas_on
-from tests.migration.support import Sandbox, other_node
+from tests.migration.support import Sandbox, client_for, other_node
 
 Command = Callable[..., Result]
 PROGRAM = Path(sys.executable).with_name("rescheduler")
@@ -28,17 +33,17 @@ class Asker:
     """Runs the command on a cluster."""
 
     def __init__(self, command: Command, kubeconfig: Path, lease: str = "") -> None:
-        self._command = command
+        self.command = command
         lease_option = ("--leader-election-lease", lease) if lease else ()
         self.options = ("status", f"--kubeconfig={kubeconfig}", *lease_option)
 
     def text(self, *options: str, code: int = 0) -> str:
-        result = self._command(*self.options, *options)
+        result = self.command(*self.options, *options)
         assert result.code == code, result.out + result.err
         return " ".join((result.out + result.err).split())
 
     def json(self, *options: str, code: int = 0) -> dict[str, Any]:
-        result = self._command(*self.options, "-o", "json", *options)
+        result = self.command(*self.options, "-o", "json", *options)
         assert (result.code, result.err) == (code, "")
         found: dict[str, Any] = json.loads(result.out)
         return found
@@ -94,6 +99,58 @@ def test_a_server_that_cannot_be_reached_is_an_error(tmp_path: Path, command: Co
     text = Asker(command, kubeconfig).text(code=1)
     assert text.startswith("rescheduler: GET /apis/coordination.k8s.io/")
     assert "could not connect to https://127.0.0.1:1" in text
+
+
+def kubeconfig_of_reader(sandbox: Sandbox, replicas: Replicas, directory: Path) -> Path:
+    """Of somebody who may read Leases and pods in the namespace of the replicas."""
+    cluster, name = sandbox.cluster, f"{sandbox.namespace}-reader"
+    account, token = replicas.new_account(name, sandbox.namespace)
+    group = "rbac.authorization.k8s.io"
+    metadata = {"name": name, "namespace": NAMESPACE}
+    rule = {"apiGroups": ["", "coordination.k8s.io"], "resources": ["pods", "leases"]}
+    role = {"kind": "Role", "rules": [{**rule, "verbs": ["get"]}]}
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": sandbox.namespace}
+    binding = {
+        "kind": "RoleBinding",
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": name},
+        "subjects": [subject],
+    }
+    common = {"apiVersion": f"{group}/v1", "metadata": metadata}
+    apply(cluster, {**common, **role}, {**common, **binding})
+    file = directory / "reader.kubeconfig"
+    file.write_text(kubeconfig_text(cluster.server, cluster.ca_file, account, token))
+    return file
+
+
+async def test_what_was_known_stays_on_the_screen_while_the_server_is_away(
+    sandbox: Sandbox, proxy: FaultProxy
+) -> None:
+    sandbox.migrate({"metadata": {"name": "cart", "uid": "0"}}, "b", name="waiting", paused=True)
+    async with client_for(sandbox.cluster, proxy.url) as client:
+        reader = StatusReader(client, StatusSource((f"{sandbox.namespace}/none",)))
+
+        async def shown(*reasons: str) -> ClusterStatus:
+            """The status, when it has just these notes."""
+            async with asyncio.timeout(60):
+                while True:
+                    found = await reader.read()
+                    if [note.reason for note in found.notes] == [*reasons]:
+                        return found
+                    await asyncio.sleep(0.05)
+
+        async with reader.following():
+            before = await shown("NoLease")
+            assert f"{sandbox.namespace}/waiting" in listed(before)
+            proxy.chaos = lambda request: cut_at_once
+            proxy.cut_all()
+            assert listed(await shown("ApiServerUnavailable")) == listed(before)
+            proxy.chaos = None
+            assert listed(await shown("NoLease")) == listed(before)
+
+
+def listed(status: ClusterStatus) -> list[str]:
+    assert status.migrations is not None
+    return [migration.name for migration in status.migrations.listed]
 
 
 def test_status_follows_the_leader_and_says_why_nothing_moves(
@@ -161,6 +218,15 @@ def check_status(asker: Asker, sandbox: Sandbox, replicas: Replicas, screen: Pat
         found = asker.json()
     assert (found["notes"], found["replica"]["role"]) == ([], "Leader")
     assert f"/pods/{first.name}:{first_url.rpartition(':')[2]}/proxy/status" in found["source"]
+
+    # Who may read the Lease and the pod, and nothing else, is told how to go on.
+    reader = Asker(
+        asker.command, kubeconfig_of_reader(sandbox, replicas, screen.parent), replicas.lease
+    )
+    found = reader.json()
+    assert notes(found).keys() == {"ProxyForbidden", "RightMissing"}
+    assert forward in notes(found)["ProxyForbidden"]
+    assert (found["migrations"], found["nodes"]) == (None, None)
 
     # The one that waits names the leader, and how to reach it.
     found = asker.json("--url", second_url)

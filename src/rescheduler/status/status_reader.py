@@ -14,8 +14,9 @@ from typing import Any
 from rescheduler.controller.leader_election.lease_object import LEASE, Lease
 from rescheduler.errors import ApiError, Forbidden, NotFound, ReschedulerError
 from rescheduler.kube.api_server import object_path
+from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.client import Client
-from rescheduler.kube.listwatch import ListWatch
+from rescheduler.kube.listwatch import ListWatch, WatchSettings
 from rescheduler.kube.live_store import cancel
 from rescheduler.migration.memory.move_record import MOVE_RECORD, MoveRecord, record_of
 from rescheduler.migration.migration_object import MIGRATION, Migration
@@ -47,6 +48,8 @@ from rescheduler.status.status_document import (
 EXPIRED_AFTER = 2
 # For the first lists, when the screen is to be drawn again and again.
 FIRST_LIST_SECONDS = 5.0
+# Somebody looks at the screen, and wants to see that the server is back.
+SETTINGS = WatchSettings(backoff=Backoff(first_seconds=0.5, limit_seconds=5.0))
 INSTALL_CRDS = "rescheduler crds | kubectl apply -f -"
 
 
@@ -70,12 +73,12 @@ class StatusReader:
         self._migrations: ObjectTable[Migration] = ObjectTable(MIGRATION)
         self._records: ObjectTable[MoveRecord] = ObjectTable(MOVE_RECORD)
         self._moves: list[ListWatch[Any]] = [
-            ListWatch(server, self._migrations),
-            ListWatch(server, self._records),
+            ListWatch(server, self._migrations, SETTINGS),
+            ListWatch(server, self._records, SETTINGS),
         ]
         self._load: list[ListWatch[Any]] = [
-            ListWatch(server, self._tables.nodes),
-            ListWatch(server, self._tables.pods),
+            ListWatch(server, self._tables.nodes, SETTINGS),
+            ListWatch(server, self._tables.pods, SETTINGS),
         ]
         self._lease: LeaseState | None = None
         self._tasks: dict[ListWatch[Any], asyncio.Task[None]] = {}
@@ -109,7 +112,7 @@ class StatusReader:
             outcomes=self._outcomes(now) if knows_migrations else None,
             nodes=nodes,
             reservations=reservations,
-            notes=tuple(dict.fromkeys(notes)),
+            notes=distinct(notes),
         )
 
     async def _read_load(
@@ -256,6 +259,13 @@ def unread(what: str, error: ReschedulerError) -> Note:
     if isinstance(error, Forbidden):
         return Note(ViewReason.RIGHT_MISSING, cut(f"You may not read {what}: {answer}"))
     return Note(ViewReason.API_SERVER_UNAVAILABLE, cut(f"The API server does not answer: {answer}"))
+
+
+def distinct(notes: Sequence[Note]) -> tuple[Note, ...]:
+    """The notes without those that say the same: a server that is away fails every call."""
+    away = ViewReason.API_SERVER_UNAVAILABLE
+    found = {note.reason if note.reason == away else note: note for note in reversed(notes)}
+    return tuple(reversed(found.values()))
 
 
 def is_over(notes: Sequence[Note]) -> bool:
