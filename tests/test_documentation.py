@@ -14,6 +14,7 @@ from rescheduler.cli.logs.json_format import TRACEBACK
 from rescheduler.controller.events.node_events import NodeEvent
 from rescheduler.extender.handlers import ALL_OVERLOADED
 from rescheduler.files.policy_file import read_policy
+from rescheduler.install.monitoring.alerts import ALERTS, Alert
 from rescheduler.install.options import OPTIONS
 from rescheduler.install.rights import ROLES, SCHEDULER_ELECTING
 from rescheduler.kube.event_correlator import LEFT_OUT
@@ -101,6 +102,19 @@ def test_the_reference_has_every_value_of_the_chart() -> None:
     assert rows == [
         (option.path, value_in_words(option.default), option.description) for option in OPTIONS
     ]
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+def test_every_alert_has_a_runbook_and_an_entry_in_troubleshooting(alert: Alert) -> None:
+    sections = re.split(r"^### ", (DOCS / "monitoring.md").read_text(), flags=re.M)
+    (own,) = [each for each in sections if each.startswith(f"{alert.name}\n")]
+    assert own.partition("\n\n")[2].startswith(f"*{alert.severity.capitalize()}.*")
+    assert "\n- Look" in own
+    assert re.search(r"^- (Look and do|Do)\b", own, re.M)
+    file, _, anchor = alert.runbook.partition("#")
+    assert (ROOT / file, anchor) == (DOCS / "monitoring.md", alert.name.lower())
+    entry = f"[{alert.name}](monitoring.md#{anchor})"
+    assert entry in (DOCS / "troubleshooting.md").read_text()
 
 
 def value_in_words(default: Any) -> str:

@@ -178,8 +178,9 @@ _OUT_OF_BALANCE = " or ".join(
     )
 )
 
-# No move could improve anything; moves are under way; the policy allows none.
-_GOOD_REASONS = "NothingToImprove|UnfinishedMoves|MovesTurnedOff"
+# No move could improve anything; all in the way are pods of DaemonSets and the like; moves are
+# under way; the policy allows none.
+_GOOD_REASONS = "NothingToImprove|OnlyPodsOfNodes|UnfinishedMoves|MovesTurnedOff"
 
 NOTHING_PLANNED = Alert(
     "ReschedulerNothingPlanned",
