@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-# Until when columns are generated and searches look for moves; the rest is for bringing moves into
-# order and putting them into words. A packing in half its order gains nothing: so that may take a
-# little longer.
-_GENERATING, _SEARCHING, _ORDERING = 0.45, 0.6, 1.2
+# Until when columns are generated, searches look for moves, and what was found is still chosen
+# from; the rest is for bringing moves into order and putting them into words. A packing in half its
+# order gains nothing: so that may take a little longer.
+_GENERATING, _SEARCHING, _CHOOSING, _ORDERING = 0.4, 0.6, 0.8, 1.2
 # Until when it is looked into why other pods stay.
 _EXPLAINING = 0.9
 
@@ -24,6 +24,10 @@ class PlanningTime:
     def is_over_for_search(self) -> bool:
         """Whether to be content with the moves that were found."""
         return self._used() >= _SEARCHING
+
+    def is_over_for_choosing(self) -> bool:
+        """Whether to give up a choice that has begun."""
+        return self._used() >= _CHOOSING
 
     def is_over_for_ordering(self) -> bool:
         """Whether to leave out the moves that are not in order yet."""

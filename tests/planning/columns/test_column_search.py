@@ -7,6 +7,7 @@ import pytest
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import make_plan
 from rescheduler.planning.problem.problem import Problem
+from rescheduler.planning.search.columns import column_search
 from rescheduler.planning.search.columns.column_search import ColumnSearch
 from rescheduler.planning.search.columns.pod_classes import pod_classes
 from rescheduler.settings import Limit, Percent, StrategyName
@@ -136,3 +137,18 @@ def test_every_step_leads_from_where_its_pod_is() -> None:
         pods = np.array([step.pod for step in steps])
         assert problem.snapshot.pods.node[pods].tolist() == [step.source for step in steps]
         assert all(step.source != step.target for step in steps)
+
+
+def test_without_time_for_the_linear_program_contents_are_found_by_dual_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A nearly finished plan is not thrown away."""
+    monkeypatch.setattr(column_search, "_MOST_FIRST_COLUMNS", 10)
+    nodes = "abcdefghijklmnop"
+    cluster = [priced(name, 1.0, cpu="8") for name in nodes]
+    cluster += replicas("web", nodes * 2) + replicas("big", nodes, cpu="2")
+    problem = problem_for(cluster, msgspec.structs.replace(SAVING, max_reschedule_pods=1_000))
+    found = ColumnSearch(problem, pod_classes(problem), lambda: False, too_late=lambda: True)
+    steps = next(found.run())
+    emptied = {step.source for step in steps} - {step.target for step in steps}
+    assert len(emptied) >= 6

@@ -48,7 +48,9 @@ def find_steps(problem: Problem, time: PlanningTime) -> FoundSteps:
     if ExactSearch.suits(classes):
         ExactSearch(problem, classes, best_plan, in_time).run()
         return FoundSteps(best_plan.steps, descent.was_cut_short)
-    for steps in ColumnSearch(problem, classes, in_time, time.is_over_for_columns).run():
+    too_late = _or_after_enough_steps(problem, time.is_over_for_choosing)
+    search = ColumnSearch(problem, classes, in_time, time.is_over_for_columns, too_late)
+    for steps in search.run():
         if best_plan.offer(steps, classes.interchangeable) or out_of_time():
             break
     return FoundSteps(best_plan.steps, descent.was_cut_short)

@@ -40,7 +40,7 @@ _MOST_FIRST_COLUMNS = 20_000
 _IN_USE = 1e-6
 # In a large cluster: common contents that each node is offered, rounds of pricing by the smoothed
 # dual, the share of a column that is looked around at, and columns that are kept for the end.
-_NEAREST, _SMOOTHED_ROUNDS, _LARGE_SHARE, _KEPT_PER_NODE = 16, 9, 0.2, 8
+_NEAREST, _SMOOTHED_ROUNDS, _LARGE_SHARE, _KEPT_PER_NODE = 12, 9, 0.2, 6
 # The first of these rounds look around the start, for several columns per node: what takes few
 # moves is near it.
 _ROUNDS_AT_START, _COLUMNS_NEAR_START = 2, 3
@@ -55,8 +55,12 @@ class ColumnSearch:
         classes: PodClasses,
         out_of_time: Callable[[], bool],
         enough_columns: Callable[[], bool] = lambda: False,
+        too_late: Callable[[], bool] | None = None,
     ) -> None:
-        """`enough_columns` says when it is time to choose from the columns that there are."""
+        """`enough_columns` says when it is time to choose from the columns that there are, and
+        `too_late` when even that is given up. What was found until then is worth little without.
+        """
+        self._too_late = too_late or out_of_time
         self._problem = problem
         self._out_of_time = out_of_time
         self._enough_columns = enough_columns
@@ -78,7 +82,7 @@ class ColumnSearch:
             self.classes,
             self._linking,
             penalties,
-            self._out_of_time,
+            self._too_late,
         )
         at_once = ways_at_once(len(self.classes))
         self._pricing = Pricing(self._judge, at_once, out_of_time=self._enough_columns)
@@ -176,20 +180,26 @@ class ColumnSearch:
                 break
         else:
             dual.solve(self._pool)
-        self._keep_best(dual.reduced_costs)
+        likely = self._keep_best(dual.reduced_costs)
         self._master.set_penalties(penalties)
         self._master.extend(self._pool)
-        self._master.solve_from_nothing()
+        if not self._master.solve_from_nothing():
+            self._offer(likely)
         return True
 
-    def _keep_best(self, reduced_costs: Floats) -> None:
-        """Forget columns that are far from being used. The first ones stay."""
+    def _keep_best(self, reduced_costs: Floats) -> Contents:
+        """Forget columns that are far from being used. The first ones stay.
+
+        Returns the contents that are best for each node by itself.
+        """
         pool, first = self._pool, 2 * len(self._nodes)
         order = np.lexsort((reduced_costs, pool.node))
         rank = np.empty(len(pool), np.int64)
         rank[order] = np.arange(len(pool)) - np.searchsorted(pool.node[order], pool.node[order])
+        likely: Contents = pool.contents[order[rank[order] == 0]]
         best = np.flatnonzero(rank < _KEPT_PER_NODE)
         pool.keep(np.union1d(np.arange(first), best))
+        return likely
 
     def _seeds(self, shares: Floats, least_share: float) -> tuple[Numbers, Contents]:
         """Where to look for columns: at those in use, and the newest of nodes to be emptied."""
