@@ -19,7 +19,7 @@ PYTEST_REAL := $(PYTEST_PARALLEL) --numprocesses 2 --durations=20 -m real_nodes
 
 .DEFAULT_GOAL := help
 
-.PHONY: help install demo test test-fast test-real test-chart test-exhaustive check format manifests \
+.PHONY: help install demo test test-fast test-real test-exhaustive check format manifests \
 	bench cluster image lock clean
 
 help: ## list the targets
@@ -49,7 +49,7 @@ demo: $(RUNTIME) ## show a plan for an example cluster, then simulate a morning
 	@echo "  make cluster"
 	@echo "      starts a real control plane on this machine, to move pods on"
 
-test: $(DEV) ## run all tests (the first run builds the test cluster, about 9 minutes on 2 cores)
+test: $(DEV) ## run all tests (the first run builds the test cluster, about 15 minutes on 2 cores)
 	@$(BIN)/python -m testcluster build
 	@$(PYTEST_PARALLEL) --numprocesses $(WORKERS) --durations=20 -m "not real_nodes"
 	@$(PYTEST_REAL)
@@ -60,12 +60,6 @@ test-fast: $(DEV) ## run the tests that need no cluster, except the slow ones
 test-real: $(DEV) ## run the tests on real nodes, where this machine can run them (as root, on Linux)
 	@$(BIN)/python -m testcluster build
 	@$(PYTEST_REAL)
-
-test-chart: $(DEV) ## build Helm (some minutes, once) and test the chart with it
-	@$(BIN)/python -m testcluster build
-	@$(BIN)/python -m testcluster build --helm
-	@$(BIN)/python -m pytest tests/install/test_chart.py tests/install/test_upgrade.py \
-		tests/install/test_documented_commands.py
 
 test-exhaustive: $(DEV) ## many more random clusters, rights of every install, ways to lose a leader
 	@$(BIN)/python -m testcluster build
