@@ -17,6 +17,11 @@ PYTEST_PARALLEL := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorde
 # Not beside all the others: they measure traffic. They mostly wait, so two processes run them.
 PYTEST_REAL := $(PYTEST_PARALLEL) --numprocesses 2 --durations=20 -m real_nodes
 
+# Tests start hundreds of Python processes. Each would compile what it imports if the environment
+# says that no bytecode is to be written; here it is written, but not beside the sources.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
+
 .DEFAULT_GOAL := help
 
 .PHONY: help install demo test test-fast test-real test-exhaustive check format manifests \
