@@ -17,9 +17,14 @@ PYTEST_PARALLEL := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorde
 # Not beside all the others: they measure traffic. They mostly wait, so two processes run them.
 PYTEST_REAL := $(PYTEST_PARALLEL) --numprocesses 2 --durations=20 -m real_nodes
 
+# Tests start hundreds of Python processes. Each would compile what it imports if the environment
+# says that no bytecode is to be written; here it is written, but not beside the sources.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
+
 .DEFAULT_GOAL := help
 
-.PHONY: help install demo test test-fast test-real test-chart test-exhaustive check format manifests \
+.PHONY: help install demo test test-fast test-real test-exhaustive check format manifests \
 	bench cluster image lock clean
 
 help: ## list the targets
@@ -49,7 +54,7 @@ demo: $(RUNTIME) ## show a plan for an example cluster, then simulate a morning
 	@echo "  make cluster"
 	@echo "      starts a real control plane on this machine, to move pods on"
 
-test: $(DEV) ## run all tests (the first run builds the test cluster, about 9 minutes on 2 cores)
+test: $(DEV) ## run all tests (the first run builds the test cluster, about 15 minutes on 2 cores)
 	@$(BIN)/python -m testcluster build
 	@$(PYTEST_PARALLEL) --numprocesses $(WORKERS) --durations=20 -m "not real_nodes"
 	@$(PYTEST_REAL)
@@ -60,12 +65,6 @@ test-fast: $(DEV) ## run the tests that need no cluster, except the slow ones
 test-real: $(DEV) ## run the tests on real nodes, where this machine can run them (as root, on Linux)
 	@$(BIN)/python -m testcluster build
 	@$(PYTEST_REAL)
-
-test-chart: $(DEV) ## build Helm (some minutes, once) and test the chart with it
-	@$(BIN)/python -m testcluster build
-	@$(BIN)/python -m testcluster build --helm
-	@$(BIN)/python -m pytest tests/install/test_chart.py tests/install/test_upgrade.py \
-		tests/install/test_documented_commands.py
 
 test-exhaustive: $(DEV) ## many more random clusters, rights of every install, ways to lose a leader
 	@$(BIN)/python -m testcluster build

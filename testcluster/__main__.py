@@ -30,8 +30,7 @@ def main() -> int:
     """Run the command that the arguments name."""
     parser = argparse.ArgumentParser(prog="python -m testcluster", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    build = commands.add_parser("build", help="build the binaries if needed, print their paths")
-    build.add_argument("--helm", action="store_true", help="build only Helm")
+    commands.add_parser("build", help="build the binaries if needed, print their paths")
     run = commands.add_parser("run", help="start a cluster with unevenly loaded example nodes")
     run.add_argument("--empty", action="store_true", help="start it without the example")
     run.add_argument(
@@ -46,9 +45,7 @@ def main() -> int:
     kubectl.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     try:
-        if options.command == "build" and options.helm:
-            print(ensure_program(helm_program()), flush=True)
-        elif options.command == "build":
+        if options.command == "build":
             build_all()
         elif options.command == "kubectl":
             return subprocess.call([ensure_binary(), "kubectl", *options.arguments])
@@ -64,6 +61,7 @@ def build_all() -> None:
     """Build what this machine can use, and print the paths: the control plane's is the first."""
     print(ensure_binary(), flush=True)
     print(ensure_prometheus().prometheus, flush=True)
+    print(ensure_program(helm_program()), flush=True)
     reason = missing_requirement()
     if reason:
         report(f"Kubelet and kube-proxy are not built: {reason}.")

@@ -86,12 +86,6 @@ def ensure_program(program: Program) -> Path:
     return binary
 
 
-def built_program(program: Program) -> Path | None:
-    """The program's binary if it has been built; for programs that few tests need."""
-    binary = cached_binary(find_toolchain(), program)
-    return binary if binary.exists() else None
-
-
 def cached_binary(toolchain: Toolchain, program: Program) -> Path:
     """Where the program's binary is, once it is built."""
     return cache_directory() / build_key(toolchain, program.sources, program.flags) / program.name

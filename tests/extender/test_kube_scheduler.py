@@ -22,6 +22,8 @@ from tests.extender.kube_scheduler import (
 from tests.migration.support import Sandbox, node_of
 
 MAINTENANCE = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
+# Ten Deployments for so many nodes: 25 pods per node.
+NODES, REPLICAS = 8, 20
 EXAMPLE_POLICY = Path(__file__).parents[2] / "examples" / "policy.yaml"
 
 
@@ -80,7 +82,7 @@ def test_a_skewed_cluster_is_evened_out_more_than_by_the_default_scheduler(
     """The same pods on the same nodes: half of these are taken to a third before they come."""
     groups = {"default-scheduler": "default", OURS: "ours"}
     for group in groups.values():
-        names = [f"{group}-{number}" for number in range(20)]
+        names = [f"{group}-{number}" for number in range(NODES)]
         added = sandbox.add_nodes(*names, cpu="16", memory="64Gi", labels={"group": group})
         for name in added[::2]:
             fill(sandbox, name, "5500m", "22Gi")
@@ -95,7 +97,7 @@ def test_a_skewed_cluster_is_evened_out_more_than_by_the_default_scheduler(
 
 
 def deviation_with(sandbox: Sandbox, scheduler: str, group: str) -> float:
-    """How unevenly nodes are loaded when a scheduler has placed 500 pods, in percentage points."""
+    """How unevenly nodes are loaded when a scheduler has placed its pods, in percentage points."""
     template = sandbox.here(schedulerName=scheduler)
     template["nodeSelector"]["group"] = group
 
@@ -106,8 +108,8 @@ def deviation_with(sandbox: Sandbox, scheduler: str, group: str) -> float:
     for number in range(10):
         cpu, memory = [("100m", "400Mi"), ("200m", "1Gi"), ("300m", "1Gi")][number % 3]
         name = f"{sandbox.namespace}/{group}-{number}"
-        apply(sandbox.cluster, deployment(name, 50, cpu, memory, template=template))
-        wanted = before + 50 * (number + 1)
+        apply(sandbox.cluster, deployment(name, REPLICAS, cpu, memory, template=template))
+        wanted = before + REPLICAS * (number + 1)
         wait_until(lambda: len(placed()) == wanted, what=f"{wanted} pods are placed")  # noqa: B023
     pods = placed()
     loads = {name: 0.0 for name in sandbox.nodes if f"-{group}-" in name}

@@ -23,6 +23,8 @@ TAG = "rescheduler:tested"
 TOOLS = ("mmdebstrap", "buildah", "runc")
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 USER_ID = 65532
+# Of what is ours and what it depends on, without Python itself.
+MOST_OWN_BYTES = 150_000_000
 
 pytestmark = pytest.mark.cluster
 
@@ -116,6 +118,16 @@ def test_it_has_no_program_but_python(root: Path, configuration: dict[str, Any])
     assert configuration["User"] == f"{USER_ID}:{USER_ID}"
     listed = json.loads((root / "usr/share/sbom/rescheduler.cdx.json").read_text())["components"]
     assert {"aiohttp", "numpy", "libc6", "kube-rescheduler"} <= {found["name"] for found in listed}
+
+
+def test_it_is_labelled_and_what_it_adds_to_python_is_below_150_mb(
+    root: Path, configuration: dict[str, Any]
+) -> None:
+    labels = configuration["Labels"]
+    assert labels["org.opencontainers.image.title"] == "rescheduler"
+    assert labels["org.opencontainers.image.version"] == "0.1.0"
+    files = [file for file in (root / "opt/rescheduler").rglob("*") if file.is_file()]
+    assert 0 < sum(file.stat().st_size for file in files) < MOST_OWN_BYTES
 
 
 def test_it_prints_its_version(bundle: Bundle) -> None:

@@ -18,6 +18,7 @@ from rescheduler.model.objects import ObjectMeta, Part
 from rescheduler.model.tables.object_table import ObjectTable
 from rescheduler.model.tables.table import TableChange
 from testcluster.client import Client as OutsideClient
+from testcluster.waiting import pause_after
 
 
 class ConfigMap(Part, frozen=True):
@@ -133,7 +134,10 @@ async def eventually(
 ) -> None:
     """Wait until something is true; fail with `what` if it does not become so."""
     deadline = time.monotonic() + timeout_seconds
-    while not condition():
+    while True:
+        asked = time.monotonic()
+        if condition():
+            return
         if time.monotonic() > deadline:
             raise AssertionError(f"still not true after {timeout_seconds} s: {what or condition}")
-        await asyncio.sleep(every_seconds)
+        await asyncio.sleep(max(every_seconds, pause_after(time.monotonic() - asked)))

@@ -43,11 +43,11 @@ MEAN_BY_PARKING = 0.95
 # A plan with more moves may be worse by so much of what is gained in all.
 HARDLY_WORSE = 0.01
 
-PLANNED_OFTEN = 2
+PLANNED_OFTEN = 2 if EXHAUSTIVE else 1
 LIMITS, TIMEOUTS = (1, 2, 3, 5, 8, 12), ("50ms", "200ms", "1s", "5s")
 
 PATIENCE_SECONDS = 120.0
-QUICK_SECONDS = 0.5
+QUICK_SECONDS = 0.5 if EXHAUSTIVE else 0.3
 
 
 @pytest.fixture(scope="module")
