@@ -70,7 +70,7 @@ test-exhaustive: $(DEV) ## many more random clusters, rights of every install, w
 	@$(BIN)/python -m testcluster build
 	@EXHAUSTIVE=1 $(BIN)/python -m pytest tests/planning/feasibility tests/planning/rest \
 		tests/simulation/test_random_scenarios.py tests/migration/test_faults.py \
-		tests/install/test_rights.py tests/leader_election
+		tests/install/test_rights.py tests/leader_election tests/extender/test_kube_scheduler.py
 
 check: $(DEV) ## format, lint, strict types, layers
 	@$(BIN)/ruff format --check .

@@ -134,6 +134,7 @@ def flood_context(bundle: Bundle, directory: Path, client: str) -> ssl.SSLContex
 @pytest.mark.parametrize(
     ("mode", "with_client_ca", "client", "expected"),
     [
+        ("Handoff", True, "", {403}),
         ("Handoff", True, "someone", {200, 400, 413}),
         ("Evict", False, "", {200, 400, 413}),
         ("Evict", True, "", {403}),

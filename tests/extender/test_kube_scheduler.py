@@ -1,5 +1,6 @@
 """A real kube-scheduler with the configuration that we ship asks our extender."""
 
+import os
 import signal
 import statistics
 from pathlib import Path
@@ -23,7 +24,7 @@ from tests.migration.support import Sandbox, node_of
 
 MAINTENANCE = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
 # Ten Deployments for so many nodes: 25 pods per node.
-NODES, REPLICAS = 8, 20
+NODES, REPLICAS = (20, 50) if os.environ.get("EXHAUSTIVE") == "1" else (8, 20)
 EXAMPLE_POLICY = Path(__file__).parents[2] / "examples" / "policy.yaml"
 
 
