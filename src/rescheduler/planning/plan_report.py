@@ -143,7 +143,7 @@ class PlanReport:
         """
         snapshot, movability = self._problem.snapshot, self._problem.movability
         finder = BlockerFinder(self._problem, self._steps, self.totals)
-        found = []
+        found: list[BlockedPod] = []
         for node in self._nodes_to_relieve():
             if found and out_of_time():
                 break
