@@ -14,7 +14,7 @@ PANELS = [panel for row in ROWS for panel in row.panels]
 
 def series_names() -> set[str]:
     """The names of all series that our metrics have."""
-    names = set()
+    names: set[str] = set()
     for definition in ALL:
         endings = (
             ("_bucket", "_sum", "_count") if definition.type == MetricType.HISTOGRAM else ("",)
