@@ -25,8 +25,12 @@ def by_identity(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str
 def with_parsed_files(obj: dict[str, Any]) -> dict[str, Any]:
     if obj["kind"] != "ConfigMap":
         return json.loads(json.dumps(obj))  # type: ignore[no-any-return]
-    parsed = {name: yaml.load(text, yaml.CSafeLoader) for name, text in obj["data"].items()}
-    return {**obj, "data": parsed}
+    return {**obj, "data": {name: parsed(name, text) for name, text in obj["data"].items()}}
+
+
+def parsed(name: str, text: str) -> Any:
+    is_json = name.endswith(".json")
+    return json.loads(text) if is_json else yaml.load(text, yaml.CSafeLoader)
 
 
 @pytest.mark.parametrize("namespace", ["rescheduler", "elsewhere"])

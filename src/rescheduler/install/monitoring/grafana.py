@@ -122,7 +122,6 @@ def label_variable(label: str, title: str, selector: str) -> Json:
         "name": label,
         "label": title,
         "datasource": DATASOURCE,
-        "definition": query,
         "query": {"query": query, "refId": "StandardVariableQuery"},
         "refresh": 2,
         "sort": 1,
