@@ -157,7 +157,7 @@ def test_what_is_blocked_skipped_and_kept_is_counted() -> None:
     assert "and 1 more" in lines
     assert "Room kept for pods on their way: 3" in lines
     assert "shop/new on node-b: 0.25 CPU, 256 MiB" in lines
-    assert "Overloaded nodes: node-a" in lines
+    assert "Too full for a strategy: node-a" in lines
 
 
 def test_nodes_have_bars_and_marks() -> None:

@@ -241,7 +241,7 @@ def round_parts(last: RoundState, room: Room) -> Iterator[RenderableType]:
         names = ", ".join(last.overloaded_nodes[:MOST_LINES])
         rest = last.overloaded - min(last.overloaded, MOST_LINES)
         more = f" and {rest:,} more" if rest else ""
-        yield Text.assemble(("Overloaded nodes: ", "bold"), escaped(f"{names}{more}"))
+        yield Text.assemble(("Too full for a strategy: ", "bold"), escaped(f"{names}{more}"))
     if last.unreadable:
         text = f"{last.unreadable:,}; rescheduler plan lists them"
         yield Text.assemble(("Objects that cannot be decoded: ", "bold"), text)
