@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from statistics import fmean
 from typing import Any
 
@@ -42,7 +43,7 @@ class Compared:
     before: float
     after: float
     best: float
-    """The best end state that the solver found."""
+    """The best end state that the solver found, or what it proved of plans if that is worse."""
     optimum_in_order: bool
     """Whether the best end state can be reached by moves that fit one after another."""
     plan_seconds: float
@@ -94,7 +95,7 @@ def compare(mix: str, seed: int, longest_seconds: float = LONGEST_SECONDS) -> Co
         moves=len(plan.moves),
         before=before,
         after=after + price_of(cluster, plan),
-        best=optimum.value,
+        best=max(optimum.value, _plan_bound(cluster)),
         optimum_in_order=has_order(cluster, optimum.counts),
         plan_seconds=seconds,
         fall=before - after,
@@ -108,6 +109,14 @@ def optimum_of(cluster: SmallCluster, longest_seconds: float) -> Optimum:
     if found is not None and found.digest == cluster.digest:
         return found.optimum(cluster)
     return solve(cluster, longest_seconds)
+
+
+def _plan_bound(cluster: SmallCluster) -> float:
+    """No plan leads to less, as far as that is known."""
+    found = found_before().get((cluster.mix, cluster.seed))
+    if found is None or found.plan_bound is None or found.digest != cluster.digest:
+        return -inf
+    return found.plan_bound
 
 
 def plan_for(cluster: SmallCluster, planning_timeout: str = PLANNING_TIMEOUT) -> Plan:

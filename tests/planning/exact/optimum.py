@@ -62,14 +62,14 @@ class Optimum:
 
 def solve(cluster: SmallCluster, longest_seconds: float = LONGEST_SECONDS) -> Optimum:
     """The best end state, one that can be reached if possible, and how good any could be."""
-    model = _Model(cluster)
+    model = EndModel(cluster)
     best = model.solve(longest_seconds)
     if "LoadBalancing" in cluster.strategies or has_order(cluster, best.counts):
         return best
     return model.with_room(best, longest_seconds)
 
 
-class _Model:
+class EndModel:
     """How many pods of each workload end up on each node, as an integer program."""
 
     def __init__(self, cluster: SmallCluster) -> None:
@@ -116,6 +116,11 @@ class _Model:
             if self._squares:
                 self._add_tangents()
         return best
+
+    def least_value(self, longest_seconds: float) -> float:
+        """What the solver proves within this time that nothing is below."""
+        self._end(_LEAST_GAP, longest_seconds)
+        return self._highs.getInfo().mip_dual_bound
 
     def _better(self, best: Optimum, gap: float, seconds: float) -> Optimum:
         counts = self._end(gap, seconds)

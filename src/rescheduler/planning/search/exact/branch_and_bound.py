@@ -69,13 +69,18 @@ class BranchAndBound:
         master: MasterProblem,
         offer: Callable[[Contents], Offered],
         out_of_time: Callable[[], bool],
+        same_as: Numbers | None = None,
     ) -> None:
-        """`offer` takes the contents of all nodes."""
+        """`offer` takes the contents of all nodes.
+
+        `same_as`: by column, the first one with the same node and contents; by default itself.
+        """
         self._pool = pool
         # Without moves: what they cost would make a difference between contents that are as good.
         self._costs = judge.costs(pool.node, pool.contents)
         self._changes = (pool.contents != judge.start[pool.node]).any(axis=1)
         self._master = master
+        self._same_as = np.arange(len(pool), dtype=np.int32) if same_as is None else same_as
         self._offer = offer
         self._out_of_time = out_of_time
         self._excluded: Bools = np.zeros(len(pool), bool)
@@ -139,7 +144,9 @@ class BranchAndBound:
         gap = min(self._best - value, abs(value))
         urgency = value + splits * _SPLITS_COUNT * gap
         # The newest of equals first: that leads to whole columns soon.
-        return _Choice(urgency, -next(self._number), value, splits, excluded, self._master.shares)
+        shares: Floats = np.zeros(len(self._pool))
+        np.add.at(shares, self._same_as, self._master.shares)
+        return _Choice(urgency, -next(self._number), value, splits, excluded, shares)
 
     def _note(self, excluded: Bools, splits: int) -> None:
         found = self._solved(excluded, splits)
@@ -170,7 +177,7 @@ class BranchAndBound:
         if is_partly[where, number] > _SOME:
             return self._halves(int(where), self._pool.contents[:, number] > held[where, number])
         largest = used[shares.argmax()]
-        return self._halves(int(self._pool.node[largest]), np.arange(len(self._pool)) == largest)
+        return self._halves(int(self._pool.node[largest]), self._same_as == largest)
 
     def _halves(self, node: int, upper: Bools, *, is_by_cost: bool = False) -> _Halves:
         of_node = self._pool.node == node
@@ -186,9 +193,6 @@ class BranchAndBound:
         for column in chosen[self._changes[chosen] & blamed].tolist():
             if not self._is_better(choice.value) or not self._goes_on():
                 return
-            without = fixed.copy()
-            without[column] = True
-            self._note(without, choice.splits)
-            others = self._pool.node == self._pool.node[column]
-            others[column] = False
-            fixed = fixed | others
+            copies = self._same_as == column
+            self._note(fixed | copies, choice.splits)
+            fixed = fixed | ((self._pool.node == self._pool.node[column]) & ~copies)

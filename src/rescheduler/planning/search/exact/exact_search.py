@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rescheduler.model.snapshot import Bools
+from rescheduler.model.snapshot import Bools, Floats
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.best_plan import BestPlan
 from rescheduler.planning.search.columns.class_transport import ClassTransport
@@ -15,12 +15,13 @@ from rescheduler.planning.search.columns.linking_rows import LinkingRows
 from rescheduler.planning.search.columns.master_problem import MasterProblem
 from rescheduler.planning.search.columns.node_contents import NodeContents
 from rescheduler.planning.search.columns.placement_repair import PlacementRepair
-from rescheduler.planning.search.columns.pod_classes import STAYS, Contents, PodClasses
+from rescheduler.planning.search.columns.pod_classes import STAYS, Contents, Numbers, PodClasses
 from rescheduler.planning.search.columns.pricing import Pricing
 from rescheduler.planning.search.exact.branch_and_bound import BranchAndBound, Offered
 from rescheduler.planning.search.exact.complete_columns import CompleteColumns
-from rescheduler.planning.search.exact.ordered_rows import OrderedRows
+from rescheduler.planning.search.exact.guided_columns import GuidedColumns
 from rescheduler.planning.search.exact.pair_exchange import PairExchange
+from rescheduler.planning.search.exact.staged_columns import StagedColumns, StagedRows
 from rescheduler.planning.search.steps import SearchStep
 
 # Nodes times classes: what is larger is searched by `columns`.
@@ -31,8 +32,12 @@ _COLUMNS_PER_NODE, _ROUNDS = 6, 60
 # Of what there is to gain: less is not worth another solution.
 _LEAST_GAIN = 3e-4
 _IN_USE = 1e-6
+# Reduced costs below this are rounding.
+_NOTHING = 1e-7
 # Exchanges that are tried from one plan, the best first: not all of them have an order.
 _EXCHANGES = 12
+# Columns that are looked at if an order is hard to find, and the stages they may be in.
+_STAGED, _STAGES = 600, 4
 
 
 class _Effort(NamedTuple):
@@ -48,13 +53,15 @@ class _Effort(NamedTuple):
     """Columns that may be better."""
     nearby: int
     """Such columns of nodes that have more than are listed, near those in use."""
+    guided: int
+    """Such columns of each of these nodes, wherever they are."""
 
 
 # First with the columns that solve the master problem, then with more and more.
 _EFFORTS = (
-    _Effort(150, 0, 5, 500, 300),
-    _Effort(150, 0, 10, 2_500, 1_500),
-    _Effort(300, 240_000, 30, 0, 0),
+    _Effort(150, 0, 5, 500, 300, 30),
+    _Effort(150, 0, 10, 2_500, 1_500, 100),
+    _Effort(300, 240_000, 30, 0, 0, 0),
 )
 
 
@@ -80,7 +87,6 @@ class ExactSearch:
         self._transport = ClassTransport(problem, classes)
         self._nodes = np.arange(len(problem.snapshot.nodes), dtype=np.int32)
         self._blamed: dict[bytes, Bools] = {}
-        self._ordered = OrderedRows(problem, self._linking, self._judge)
         self._without_order = False
         # By how much plans are worth more than their contents: what columns do not see.
         self._beyond_columns: float | None = None
@@ -103,7 +109,11 @@ class ExactSearch:
             self._classes, self._linking, self._penalties, self._out_of_time
         )
         self._pricing = Pricing(self._judge)
-        if not self._generate():
+        # For load, what differs little from the start is enough.
+        far = ~self._listed.is_complete & self._problem.objective.needs_combined_moves
+        incomplete = self._nodes[far]
+        self._guided = GuidedColumns(self._judge, incomplete, self._problem.max_moves)
+        if not self._generate(guided=False):
             return
         start = float(self._judge.costs(self._nodes, self._judge.start).sum())
         self._least_gain = _LEAST_GAIN * max(start - self._master.value, 0.0)
@@ -112,8 +122,7 @@ class ExactSearch:
         for effort in _EFFORTS:
             self._branch(effort)
             self._improve()
-            gap = self._best - self._master.value
-            if gap <= self._least_gain or not self._extend(gap, effort):
+            if self._gap <= self._least_gain or not self._extend(effort):
                 return
 
     @property
@@ -126,7 +135,7 @@ class ExactSearch:
     def _total(self, contents: Contents) -> float:
         return self._cost.total(contents, self._penalties)
 
-    def _generate(self) -> bool:
+    def _generate(self, *, guided: bool) -> bool:
         """Add columns until none helps; False if there was no time to."""
         for _ in range(_ROUNDS):
             self._master.extend(self._pool)
@@ -136,6 +145,8 @@ class ExactSearch:
             added = self._pool.add(*self._listed.improving(duals, _COLUMNS_PER_NODE))
             if not added and not self._listed.is_complete.all():
                 added = self._pool.add(*self._pricing.improving(*self._in_use(), duals, 1))
+            if not added and guided:
+                added = self._pool.add(*self._guided.within(duals, -_NOTHING, _COLUMNS_PER_NODE))
             if not added:
                 return True
         return True
@@ -146,26 +157,49 @@ class ExactSearch:
         used = used[~self._listed.is_complete[self._pool.node[used]]]
         return self._pool.node[used], self._pool.contents[used]
 
-    def _extend(self, gap: float, effort: _Effort) -> bool:
+    @property
+    def _gap(self) -> float:
+        """By how much the best plan may be worse than what columns in parts are worth."""
+        return self._best - self._master.value
+
+    def _extend(self, effort: _Effort) -> bool:
         """Add columns that could be part of something better than the best plan."""
-        duals = self._master.duals
+        if not self._generate(guided=True):
+            return False
+        duals, gap = self._master.duals, self._gap
         self._pool.add(*self._listed.within(duals, gap, effort.listed))
         nodes, contents = self._in_use()
         if len(nodes):
             self._pool.add(*self._pricing.nearby(nodes, contents, duals, gap, effort.nearby))
+        self._pool.add(*self._guided.within(duals, gap, effort.guided))
         self._master.extend(self._pool)
         return self._master.solve()
 
     def _branch(self, effort: _Effort) -> None:
         """Choose among the columns so far; then, if what was chosen has no order, such that has."""
-        self._choose(self._master, effort)
+        self._choose(self._master, effort, self._pool)
         if self._without_order:
-            ordered = MasterProblem(
-                self._classes, self._ordered, self._penalties, self._out_of_time
-            )
-            ordered.extend(self._pool)
-            if ordered.solve():
-                self._choose(ordered, effort)
+            self._choose_in_stages(effort)
+
+    def _choose_in_stages(self, effort: _Effort) -> None:
+        """Choose among the best columns so that all moves have an order."""
+        reduced = self._reduced_costs()
+        best = np.argsort(reduced, kind="stable")[:_STAGED]
+        best = np.sort(best[reduced[best] <= self._gap])
+        stages = min(_STAGES, max(self._problem.max_moves - 1, 1))
+        columns = StagedColumns(self._pool, best, self._judge, stages)
+        rows = StagedRows(self._problem, self._linking, self._judge, columns)
+        master = MasterProblem(self._classes, rows, self._penalties, self._out_of_time)
+        master.extend(columns)
+        if master.solve():
+            self._choose(master, effort, columns, columns.same_as)
+
+    def _reduced_costs(self) -> Floats:
+        """By how much each column of the pool would raise the master problem's value."""
+        duals, pool = self._master.duals, self._pool
+        worth = (pool.contents * duals.of_pod[pool.node]).sum(axis=1) + duals.of_node[pool.node]
+        arrivals = self._judge.arrivals(pool.node, pool.contents)
+        return np.asarray(pool.costs + arrivals @ duals.of_move - worth)
 
     def _improve(self) -> None:
         """Exchange pods between two nodes for as long as that gives a better plan."""
@@ -192,9 +226,15 @@ class ExactSearch:
         np.add.at(contents, (targets, classes), 1)
         return contents
 
-    def _choose(self, master: MasterProblem, effort: _Effort) -> None:
-        tree = BranchAndBound(self._pool, self._judge, master, self._offer, self._out_of_time)
-        solutions = max(effort.solutions, effort.shares // len(self._pool))
+    def _choose(
+        self,
+        master: MasterProblem,
+        effort: _Effort,
+        pool: ColumnPool,
+        same_as: Numbers | None = None,
+    ) -> None:
+        tree = BranchAndBound(pool, self._judge, master, self._offer, self._out_of_time, same_as)
+        solutions = max(effort.solutions, effort.shares // len(pool))
         tree.run(solutions, self._best, self._least_gain, effort.in_vain)
 
     def _offer(self, contents: Contents) -> Offered:
