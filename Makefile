@@ -68,7 +68,7 @@ test-real: $(DEV) ## run the tests on real nodes, where this machine can run the
 
 test-exhaustive: $(DEV) ## many more random clusters, rights of every install, ways to lose a leader
 	@$(BIN)/python -m testcluster build
-	@EXHAUSTIVE=1 $(BIN)/python -m pytest tests/planning/feasibility tests/planning/rest \
+	@EXHAUSTIVE=1 $(BIN)/python -m pytest tests/planning/feasibility tests/planning/rest tests/planning/promise \
 		tests/simulation/test_random_scenarios.py tests/migration/test_faults.py \
 		tests/install/test_rights.py tests/leader_election tests/extender/test_kube_scheduler.py
 
