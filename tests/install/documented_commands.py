@@ -11,6 +11,7 @@ from testcluster import TestCluster
 from testcluster.__main__ import write_kubectl
 from testcluster.waiting import wait_until
 from tests.install.test_files import ROOT
+from tests.interrupts import interruptible
 
 PAGES = [
     ROOT / "README.md",
@@ -20,6 +21,7 @@ PAGES = [
     ),
 ]
 COMMAND = re.compile(r"(?:\$ )?((?:\.venv/bin/)?(?:kubectl|helm|kind|make|rescheduler) \S.*)")
+BASH = Path("/bin/bash")
 USED_FILES = ("deploy", "charts", "examples")
 COMMAND_SECONDS = 300.0
 
@@ -90,7 +92,7 @@ class Endless:
         output = directory / f"output-{len(list(directory.glob('output-*')))}"
         with output.open("wb") as file:
             self._process = subprocess.Popen(
-                ["bash", "-c", f"exec {command}"],
+                interruptible(BASH, "-c", f"exec {command}"),
                 cwd=directory,
                 env=environment,
                 stdout=file,
