@@ -8,6 +8,7 @@ Whatever goes wrong, there are no suggestions, and no message: the user is in th
 import asyncio
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from rescheduler.errors import ReschedulerError
@@ -64,11 +65,17 @@ def pods(options: Options, incomplete: str) -> list[str]:
 def contexts(options: Options, incomplete: str) -> list[str]:
     """Contexts of the kubeconfig."""
     try:
-        found = read_kubeconfig(kubeconfig_files(options.get("kubeconfig"), os.environ))
+        found = read_kubeconfig(kubeconfig_files(kubeconfig_of(options), os.environ))
     except ReschedulerError:
         return []
     names = found.contexts if found is not None else ()
     return [name for name in names if name.startswith(incomplete)]
+
+
+def kubeconfig_of(options: Options) -> Path | None:
+    """The file that the user has named. During completion, typer leaves options as text."""
+    given = options.get("kubeconfig")
+    return Path(given) if given else None
 
 
 def names_at(path: str, options: Options) -> Iterator[str]:
@@ -82,7 +89,7 @@ def names_at(path: str, options: Options) -> Iterator[str]:
 
 async def objects_at(path: str, options: Options) -> NamedObjects:
     """The first objects there, in the cluster that the options name."""
-    credentials = load_credentials(options.get("kubeconfig"), options.get("context"))
+    credentials = load_credentials(kubeconfig_of(options), options.get("context"))
     settings = ClientSettings(attempts=1)
     async with asyncio.timeout(MOST_SECONDS), Client(credentials, settings) as server:
         return await server.get(path, NamedObjects, {"limit": str(MOST_NAMES)})
