@@ -134,12 +134,17 @@ def test_killed_in_a_handoff_it_continues_with_no_second_copy_and_no_gap(
     sandbox: Sandbox, nodes: tuple[str, str]
 ) -> None:
     served = Case("h-served", "after-leave-services")
-    all_cases = [*cases("h", HANDOFF), served]
+    # First: what is known about the kubelet of a node is not learned again.
+    learned = Case("h-learned", "after-learn-kubelet")
+    all_cases = [*cases("h", HANDOFF), learned, served]
     for case in all_cases:
         body = deployment(f"{sandbox.namespace}/{case.app}", 1, "100m", template=sandbox.here())
         protection = budget(f"{sandbox.namespace}/{case.app}", min_available=1)
         apply(sandbox.cluster, body, protection)
-    apply(sandbox.cluster, service(f"{sandbox.namespace}/{served.app}"))
+    apply(
+        sandbox.cluster,
+        *(service(f"{sandbox.namespace}/{case.app}") for case in (served, learned)),
+    )
     wait_until(lambda: sum(map(is_ready, sandbox.pods())) == len(all_cases))
     sandbox.add_nodes("second", cpu="16")
     with ReadyPodWatch(sandbox.cluster, sandbox.namespace) as watcher:

@@ -20,7 +20,8 @@ PREFIX = "rescheduler_"
 # From a list that is cached to one of 150,000 pods.
 CALL_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 ROUND_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60)
-# kube-scheduler waits for five seconds, the API server for one.
+# kube-scheduler waits for half a second as we configure it, by default for five; the API server
+# for one.
 SERVING_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 # Pods start within seconds, or need minutes to stop.
 MOVE_BUCKETS = (1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 3600)
