@@ -350,3 +350,16 @@ def test_errors_are_named_by_what_to_do_next() -> None:
     assert issubclass(AlreadyExists, Conflict)
     assert str(ApiError("GET /api", "404 Not Found")) == "GET /api: 404 Not Found"
     assert ClientSettings().attempts > 1
+
+
+async def test_a_watch_whose_connection_was_closed_between_two_reads_is_unavailable(
+    cluster: TestCluster,
+) -> None:
+    """As when a command is interrupted: it closes its connections before it ends its watches."""
+    known = credentials(cluster.server, cluster.admin_token, cluster.ca_file)
+    async with Client(known, QUICK_CLIENT) as client:
+        events = client.watch(CONFIG_MAP, "0", timeout_seconds=60)
+        await anext(events)
+        await anext(events)
+    with pytest.raises(Unavailable):
+        _ = [found async for found in events]

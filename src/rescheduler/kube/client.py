@@ -28,7 +28,7 @@ from rescheduler.kube.backoff import Backoff, RateLimit
 from rescheduler.kube.clock import WALL_CLOCK, Clock, ServerClock
 from rescheduler.kube.object_decoding import decoded_event, decoded_objects, problem_with
 from rescheduler.kube.request import Request
-from rescheduler.kube.transport import RequestObserver, Timeouts, Transport
+from rescheduler.kube.transport import RequestObserver, Timeouts, Transport, chunks_of
 from rescheduler.kube.watch_events import WatchEvent, whole_lines
 from rescheduler.kube.write_fence import WriteFence, WritePermit
 from rescheduler.model.kinds import POD, Kind
@@ -131,7 +131,7 @@ class Client:
         async with self._answer(request, self.settings.timeouts.watch) as response:
             yield ()
             try:
-                async for lines in whole_lines(response.content.iter_any()):
+                async for lines in whole_lines(chunks_of(response)):
                     yield [decoded_event(line, kind) for line in lines]
             except msgspec.DecodeError as error:
                 raise api_errors.from_body(request, error) from error

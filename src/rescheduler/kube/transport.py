@@ -230,6 +230,16 @@ class ObservedRequest:
             observer(self._request, self._status, time.monotonic() - self._started)
 
 
+async def chunks_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """The body, in the pieces in which it comes."""
+    try:
+        async for chunk in response.content.iter_any():
+            yield chunk
+    except RuntimeError as error:
+        # How aiohttp reports a connection that was closed while nobody waited for a piece.
+        raise ConnectionLost(str(error)) from error
+
+
 async def never_send_twice(
     request: aiohttp.ClientRequest, handler: ClientHandlerType
 ) -> aiohttp.ClientResponse:
