@@ -1,9 +1,13 @@
 """Who wants to know what the controller does derives from the observer, for example to count."""
 
+import logging
+from collections.abc import Callable
 from datetime import datetime
 
 from rescheduler.controller.round_cache import RoundAttempt
 from rescheduler.migration.migration_object import Migration, MigrationStatus
+
+logger = logging.getLogger(__name__)
 
 
 class ControllerObserver:
@@ -25,28 +29,32 @@ class ControllerObserver:
 
 
 class Observers(ControllerObserver):
-    """Passes on what happens to several."""
+    """Passes on what happens to several. If one of them fails, that is logged, and nothing else."""
 
     def __init__(self, *observers: ControllerObserver) -> None:
         self._observers = observers
 
     def round_ended(self, attempt: RoundAttempt) -> None:
-        for observer in self._observers:
-            observer.round_ended(attempt)
+        self._notify(lambda observer: observer.round_ended(attempt))
 
     def migration_updated(
         self, migration: Migration, status: MigrationStatus, now: datetime
     ) -> None:
-        for observer in self._observers:
-            observer.migration_updated(migration, status, now)
+        self._notify(lambda observer: observer.migration_updated(migration, status, now))
 
     def began_to_lead(self) -> None:
-        for observer in self._observers:
-            observer.began_to_lead()
+        self._notify(lambda observer: observer.began_to_lead())
 
     def ceased_to_lead(self) -> None:
+        self._notify(lambda observer: observer.ceased_to_lead())
+
+    def _notify(self, call: Callable[[ControllerObserver], None]) -> None:
         for observer in self._observers:
-            observer.ceased_to_lead()
+            try:
+                call(observer)
+            except Exception:
+                # A metric that cannot be counted must not stop a migration.
+                logger.exception("Failed to pass on what the controller did")
 
 
 NO_OBSERVER = ControllerObserver()

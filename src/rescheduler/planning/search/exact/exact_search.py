@@ -77,6 +77,7 @@ class ExactSearch:
     ) -> None:
         self._problem = problem
         self._classes = classes
+        self._interchangeable = classes.interchangeable
         self._best_plan = best_plan
         self._out_of_time = out_of_time
         self._judge = NodeContents(problem, classes)
@@ -112,7 +113,9 @@ class ExactSearch:
         # For load, what differs little from the start is enough.
         far = ~self._listed.is_complete & self._problem.objective.needs_combined_moves
         incomplete = self._nodes[far]
-        self._guided = GuidedColumns(self._judge, incomplete, self._problem.max_moves)
+        self._guided = GuidedColumns(
+            self._judge, incomplete, self._problem.max_moves, self._out_of_time
+        )
         if not self._generate(guided=False):
             return
         start = float(self._judge.costs(self._nodes, self._judge.start).sum())
@@ -185,7 +188,9 @@ class ExactSearch:
         """Choose among the best columns so that all moves have an order."""
         reduced = self._reduced_costs()
         best = np.argsort(reduced, kind="stable")[:_STAGED]
-        best = np.sort(best[reduced[best] <= self._gap])
+        best = best[reduced[best] <= self._gap]
+        # Every node needs one: the first of the pool are the contents at the start.
+        best = np.union1d(best, np.arange(len(self._nodes)))
         stages = min(_STAGES, max(self._problem.max_moves - 1, 1))
         columns = StagedColumns(self._pool, best, self._judge, stages)
         rows = StagedRows(self._problem, self._linking, self._judge, columns)
@@ -243,7 +248,7 @@ class ExactSearch:
         key = contents.tobytes()
         if key not in self._blamed:
             steps = self._transport.steps(contents)
-            if not self._best_plan.offer(steps, self._classes.of_template):
+            if not self._best_plan.offer(steps, self._interchangeable):
                 self._without_order = True
             if self._beyond_columns is None:
                 self._beyond_columns = self._best_plan.value_of(steps) - self._total(contents)

@@ -6,6 +6,8 @@ time. So contents are found that differ from the start in many pods: a list of t
 little does not have them, and a search near those in use does not come to them.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from rescheduler.model.snapshot import Bools, Floats
@@ -20,18 +22,32 @@ _FOLLOWED = 200
 class GuidedColumns:
     """Looks for contents of these nodes."""
 
-    def __init__(self, judge: NodeContents, nodes: Numbers, most_moves: int) -> None:
+    def __init__(
+        self,
+        judge: NodeContents,
+        nodes: Numbers,
+        most_moves: int,
+        out_of_time: Callable[[], bool],
+    ) -> None:
         """No more than so many pods come to a node, or leave it."""
         self._judge = judge
         self._nodes = nodes
         self._most_moves = most_moves
+        self._out_of_time = out_of_time
 
     def within(self, duals: DualValues, gap: float, per_node: int) -> tuple[Numbers, Contents]:
-        """Columns that raise the master problem's value by less, the best of each node."""
-        found = [self._of_node(node, duals, gap, per_node) for node in self._nodes.tolist()]
+        """Columns that raise the master problem's value by less, the best of each node.
+
+        Nodes for which there is no time left have none.
+        """
+        found: list[Contents] = []
+        for node in self._nodes.tolist():
+            if self._out_of_time():
+                break
+            found.append(self._of_node(node, duals, gap, per_node))
         counts = [len(contents) for contents in found]
         none = np.empty((0, len(self._judge.classes)), np.int16)
-        return np.repeat(self._nodes, counts), np.concatenate([none, *found])
+        return np.repeat(self._nodes[: len(found)], counts), np.concatenate([none, *found])
 
     def _of_node(self, node: int, duals: DualValues, gap: float, per_node: int) -> Contents:
         judge, start = self._judge, self._judge.start[node]
