@@ -268,7 +268,8 @@ BLOCKER_ADVICE: dict[str, Advice] = {
         "Another pod of its workload is evicted, and one goes at a time.", "Wait for it."
     ),
     "OwnerGone": Advice(
-        "Its owner is gone, so nothing would replace it.", "Delete it, or give it an owner."
+        "Its owner is gone or being deleted, so nothing would replace it.",
+        "Delete it, or give it an owner.",
     ),
     "PodGroup": Advice(
         "Its pod group leaves together, and not all of it can.", "The detail names the one."
@@ -282,6 +283,10 @@ BLOCKER_ADVICE: dict[str, Advice] = {
     ),
     "ResourceClaims": Advice(
         "It uses devices through resource claims, which are not supported.", _NOTHING
+    ),
+    "RolloutStuck": Advice(
+        "The rollout of its Deployment does not go on.",
+        "Mend or undo the rollout: `kubectl rollout status` says what it waits for.",
     ),
     "SeveralBudgets": Advice(
         "Several budgets cover it, and the API evicts no such pod.", "Leave one budget."
