@@ -72,6 +72,11 @@ def pod(conditions: tuple[PodCondition, ...] = READY, *containers: MovingContain
     )
 
 
+def left_at(moment: datetime) -> MovingPod:
+    marked = PodCondition("Ready", "False", LEFT_SERVICES, last_transition_time=moment)
+    return pod((marked, HEALTHY))
+
+
 def observed(departure: Departure | None, now: datetime = NOW) -> Observation:
     migration = Migration(
         MigrationMeta(name="m", namespace="shop", uid="mig"),
@@ -316,6 +321,16 @@ def test_a_restarted_controller_does_not_begin_anew_to_wait_for_a_kubelet() -> N
     assert restarted.gone_since == after(6)
     # A clock that is ahead says nothing.
     assert Departures().look(pod((marked, HEALTHY)), NONE, after(-60)).left_since == after(-60)
+
+
+def test_slices_of_an_earlier_departure_do_not_shorten_the_time_for_the_proxies() -> None:
+    departures, slices_changed_at = Departures(), after(1)
+    departures.look(left_at(NOW), NONE, after(2), slices_changed_at)
+    departures.look(pod(), NONE, after(6), slices_changed_at)
+    again = departures.look(left_at(after(7)), NONE, after(7.2), slices_changed_at)
+    assert again.gone_since == after(7.2)
+    restarted = Departures().look(left_at(after(7)), NONE, after(9), slices_changed_at)
+    assert restarted.gone_since == after(8)
 
 
 @pytest.mark.parametrize("is_put_back", [True, False])

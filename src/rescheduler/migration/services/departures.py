@@ -86,8 +86,8 @@ class Departures:
     ) -> Departure:
         """What is known of a pod, given the Services that still send traffic to it.
 
-        If none does, and this process has not seen the pod before, it is out of the EndpointSlices
-        since their last change at the latest.
+        If none does, and this process has not seen this mark before, the pod is out of the
+        EndpointSlices since their last change or the mark at the latest.
         """
         self._forget_before(now - REMEMBERED)
         known = self._pods.pop(pod.uid, None)
@@ -96,7 +96,7 @@ class Departures:
                 self._rhythms[pod.node] = now, self._rhythm(pod.node).seen_again(now)
             return self._departure(pod, serving)
         if known is None:
-            gone_since = None if serving else at_latest(slices_changed_at, now)
+            gone_since = None if serving else gone_at_latest(pod, slices_changed_at, now)
             known = DepartedPod(at_latest(pod.left_services_at, now), now, gone_since)
         known.last_seen = now
         known.gone_since = None if serving else known.gone_since or now
@@ -149,6 +149,17 @@ class Departures:
 def at_latest(moment: datetime | None, now: datetime) -> datetime:
     """When something has happened at the latest, given its time in whole seconds, if any."""
     return now if moment is None else min(moment + WHOLE_SECOND, now)
+
+
+def gone_at_latest(pod: MovingPod, slices_changed_at: datetime | None, now: datetime) -> datetime:
+    """Since when a marked pod is in no EndpointSlice, at the latest.
+
+    Slices that are older than the mark are those of an earlier departure: the pod was put back
+    meanwhile, and they may still follow that.
+    """
+    if slices_changed_at is None:
+        return now
+    return at_latest(max(slices_changed_at, pod.left_services_at or slices_changed_at), now)
 
 
 def rhythm_of(learned: MigrationCondition) -> KubeletRhythm:
