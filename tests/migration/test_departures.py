@@ -46,6 +46,7 @@ from rescheduler.migration.state_machine.service_departure import (
     wait_for_a_quiet_moment,
     wait_past_put_back,
 )
+from rescheduler.migration.state_machine.status_transitions import kubelet_learned
 from rescheduler.settings import MigrationOptions, SecondsOrZero
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -349,9 +350,28 @@ def test_what_was_learned_of_a_kubelet_is_recorded_once_and_known_after_a_restar
     # The watch may not show it yet.
     assert leave_services(replace(o, migration=recorded), pod(), wait_or_fail) != action
     restarted = Departures()
-    restarted.recall("a", lambda: [recorded])
+    restarted.recall("a", lambda: [recorded], after(15))
     known = restarted.look(pod(), WEB, after(15))
     assert known.is_rhythm_recorded
     assert known.rhythm == found.rhythm
-    restarted.recall("b", lambda: [recorded])
+    restarted.recall("b", lambda: [recorded], after(15))
     assert restarted.look(pod(), WEB, after(3600)).rhythm == KubeletRhythm()
+
+
+def recorded(at: datetime, *, is_silent: bool = False) -> Migration:
+    """A Migration that has learned something of the kubelet of node a."""
+    rhythm = KubeletRhythm(is_silent=True) if is_silent else KubeletRhythm(put_back_at=at)
+    o = observed(None, at)
+    status = kubelet_learned(o, rhythm).status
+    status = msgspec.structs.replace(status, source_node="a")
+    return msgspec.structs.replace(o.migration, status=status)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_several_records_about_a_kubelet_the_newest_counts(order: int) -> None:
+    records = [recorded(after(-3600)), recorded(after(-60)), recorded(after(60), is_silent=True)]
+    departures = Departures()
+    departures.recall("a", lambda: records[::order], NOW)
+    found = departures.look(pod(), WEB, NOW)
+    assert found.rhythm == KubeletRhythm(put_back_at=after(-60))
+    assert found.is_rhythm_recorded

@@ -362,7 +362,7 @@ class Observer:
                 found = found.with_page(pod.uid, stand_in_uid, page)
         now = self._clock()
         others = found.with_any if stand_in is None else found.with_stand_in
-        self._departures.recall(pod.node, self._all_migrations)
+        self._departures.recall(pod.node, self._all_migrations, now)
         departure = self._departures.look(pod, found.with_pod, now, found.changed_at)
         rivals: tuple[str, ...] = ()
         if stand_in is None and (found.with_pod or pod.has_left_services):

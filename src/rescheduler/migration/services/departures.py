@@ -12,6 +12,7 @@ rhythm of its kubelet is in a condition of the Migration that has learned it.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from operator import itemgetter
 
 from rescheduler.migration.migration_object import (
     PUT_BACK_BY_KUBELET,
@@ -64,18 +65,23 @@ class Departures:
         """By node: when the rhythm of its kubelet was recorded."""
         self._turns: dict[str, DepartureTurn] = {}
 
-    def recall(self, node: str, migrations: Callable[[], Iterable[Migration]]) -> None:
-        """Look up what Migrations have recorded about a node's kubelet, unless that is known."""
+    def recall(
+        self, node: str, migrations: Callable[[], Iterable[Migration]], now: datetime
+    ) -> None:
+        """Look up what Migrations have recorded about a node's kubelet, unless that is known.
+
+        The newest record counts. One from the future says nothing: some clock is wrong.
+        """
         if node in self._recorded:
             return
-        for migration in migrations():
-            learned = migration.condition(PUT_BACK_BY_KUBELET)
-            if learned is None or migration.status.source_node != node:
-                continue
-            at = learned.last_transition_time
-            if at is not None and at >= self._recorded.get(node, at):
-                self._recorded[node] = at
-                self._rhythms.setdefault(node, (at, rhythm_of(learned)))
+        learned = newest_record(node, migrations(), now)
+        if learned is None:
+            return
+        at, rhythm = learned
+        known_at, _ = self._rhythms.get(node, (at, rhythm))
+        if known_at <= at:
+            self._rhythms[node] = learned
+        self._recorded[node] = at
 
     def look(
         self,
@@ -160,6 +166,21 @@ def gone_at_latest(pod: MovingPod, slices_changed_at: datetime | None, now: date
     if slices_changed_at is None:
         return now
     return at_latest(max(slices_changed_at, pod.left_services_at or slices_changed_at), now)
+
+
+def newest_record(
+    node: str, migrations: Iterable[Migration], now: datetime
+) -> tuple[datetime, KubeletRhythm] | None:
+    """What was recorded last about a node's kubelet, and when; None if nothing was."""
+    found = [
+        (learned.last_transition_time, rhythm_of(learned))
+        for migration in migrations
+        if migration.status.source_node == node
+        and (learned := migration.condition(PUT_BACK_BY_KUBELET)) is not None
+        and learned.last_transition_time is not None
+        and learned.last_transition_time <= now
+    ]
+    return max(found, key=itemgetter(0), default=None)
 
 
 def rhythm_of(learned: MigrationCondition) -> KubeletRhythm:
