@@ -375,3 +375,35 @@ def test_of_several_records_about_a_kubelet_the_newest_counts(order: int) -> Non
     found = departures.look(pod(), WEB, NOW)
     assert found.rhythm == KubeletRhythm(put_back_at=after(-60))
     assert found.is_rhythm_recorded
+
+
+def test_a_kubelet_that_puts_a_pod_back_after_all_is_no_longer_recorded_as_silent() -> None:
+    departures, wrong = Departures(), recorded(NOW, is_silent=True)
+    departures.recall("a", lambda: [wrong], after(1))
+    departures.look(pod(LEFT), NONE, after(2))
+    departures.recall("a", lambda: [wrong], after(9))
+    found = departures.look(pod(), NONE, after(9))
+    assert found.rhythm == KubeletRhythm(put_back_at=after(9))
+    o = replace(observed(found, after(9)), migration=wrong)
+    action = leave_services(o, pod(), wait_or_fail)
+    assert isinstance(action, UpdateStatus)
+    right = msgspec.structs.replace(wrong, status=action.status)
+    assert [each.status for each in right.status.conditions] == ["True"]
+    # Until a Migration says so, and no longer.
+    departures.recall("a", lambda: [wrong], after(10))
+    assert not departures.look(pod(), NONE, after(10)).is_rhythm_recorded
+    assert not isinstance(
+        leave_services(replace(o, migration=right), pod(), wait_or_fail), UpdateStatus
+    )
+    departures.recall("a", lambda: [right], after(11))
+    assert departures.look(pod(), NONE, after(11)).is_rhythm_recorded
+
+
+def test_an_old_mark_alone_does_not_say_that_a_kubelet_is_silent() -> None:
+    restarted = Departures()
+    assert not restarted.look(left_at(NOW), NONE, after(60)).rhythm.is_silent
+    found = restarted.look(left_at(NOW), NONE, after(70))
+    assert not found.rhythm.is_silent
+    # But it has been waited for long enough.
+    assert wait_for_a_quiet_moment(observed(found, after(70)), left_at(NOW)) is None
+    assert restarted.look(left_at(NOW), NONE, after(71)).rhythm.is_silent

@@ -50,7 +50,10 @@ class DepartureTurn:
 class DepartedPod:
     """A pod that is marked as not Ready."""
 
+    left_at: datetime
+    """When it was marked, at the latest."""
     first_seen: datetime
+    """When this process saw it marked first."""
     last_seen: datetime
     gone_since: datetime | None = None
 
@@ -78,9 +81,12 @@ class Departures:
         if learned is None:
             return
         at, rhythm = learned
-        known_at, _ = self._rhythms.get(node, (at, rhythm))
+        known_at, known = self._rhythms.get(node, learned)
         if known_at <= at:
             self._rhythms[node] = learned
+        elif known.is_silent != rhythm.is_silent:
+            # It was refuted since.
+            return
         self._recorded[node] = at
 
     def look(
@@ -99,19 +105,27 @@ class Departures:
         known = self._pods.pop(pod.uid, None)
         if not pod.has_left_services:
             if known is not None and was_put_back(pod, known, now):
-                self._rhythms[pod.node] = now, self._rhythm(pod.node).seen_again(now)
+                self._note_put_back(pod.node, now)
             return self._departure(pod, serving)
         if known is None:
             gone_since = None if serving else gone_at_latest(pod, slices_changed_at, now)
-            known = DepartedPod(at_latest(pod.left_services_at, now), now, gone_since)
+            known = DepartedPod(at_latest(pod.left_services_at, now), now, now, gone_since)
         known.last_seen = now
         known.gone_since = None if serving else known.gone_since or now
         self._pods[pod.uid] = known
+        # Of the time before, nobody knows what the kubelet did.
         is_silent = now - known.first_seen >= PUT_BACK_PERIOD + PUT_BACK_MARGIN
         if is_silent and pod.node not in self._rhythms:
             self._rhythms[pod.node] = now, KubeletRhythm(is_silent=True)
         departure = self._departure(pod, serving)
-        return replace(departure, left_since=known.first_seen, gone_since=known.gone_since)
+        return replace(departure, left_since=known.left_at, gone_since=known.gone_since)
+
+    def _note_put_back(self, node: str, now: datetime) -> None:
+        before = self._rhythm(node)
+        if before.is_silent:
+            # The record is wrong.
+            self._recorded.pop(node, None)
+        self._rhythms[node] = now, before.seen_again(now)
 
     def _departure(self, pod: MovingPod, serving: frozenset[str]) -> Departure:
         is_known = pod.node in self._rhythms
@@ -199,4 +213,4 @@ def was_put_back(pod: MovingPod, known: DepartedPod, now: datetime) -> bool:
     """
     was_watched = now - known.last_seen <= PUT_BACK_PERIOD + PUT_BACK_MARGIN
     since = pod.ready_since
-    return was_watched and since is not None and since < known.first_seen - WHOLE_SECOND
+    return was_watched and since is not None and since < known.left_at - WHOLE_SECOND

@@ -75,9 +75,12 @@ def leave_services(o: Observation, old: MovingPod, wait_or_fail: WaitOrFail) -> 
 def record_rhythm(o: Observation, found: Departure) -> Action | None:
     """Record what was learned of the old pod's kubelet; None if a Migration says it already.
 
-    It takes ten seconds to learn. A controller that was restarted does not begin anew.
+    It takes ten seconds to learn. A controller that was restarted does not begin anew. A record
+    that says the opposite is replaced.
     """
-    if found.is_rhythm_recorded or o.migration.condition(PUT_BACK_BY_KUBELET) is not None:
+    recorded = o.migration.condition(PUT_BACK_BY_KUBELET)
+    is_said = recorded is not None and (recorded.status == "False") == found.rhythm.is_silent
+    if found.is_rhythm_recorded or is_said:
         return None
     return status_transitions.kubelet_learned(o, found.rhythm)
 
