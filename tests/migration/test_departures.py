@@ -173,6 +173,21 @@ def test_without_a_service_in_front_nothing_is_done() -> None:
     assert leave_services(observed(Departure()), pod(), wait_or_fail) is None
 
 
+def test_a_pod_that_was_just_put_back_leaves_before_the_slices_show_it() -> None:
+    found = Departure(unlisted=WEB)
+    for leave in (leave_services, leave_shared_services):
+        action = leave(observed(found), pod(), wait_or_fail)
+        assert isinstance(action, PatchPod)
+        assert action.name == "leave-services"
+        # If they never do, it is waited for the proxies only.
+        gone = replace(found, left_since=NOW, gone_since=NOW)
+        assert seconds(leave(observed(gone, after(1)), pod(LEFT), wait_or_fail)) == 0.5
+        assert leave(observed(gone, after(2)), pod(LEFT), wait_or_fail) is None
+        # Nobody sends traffic to a pod that is ill.
+        ill = pod((PodCondition("Ready", "False"), HEALTHY))
+        assert leave(observed(found), ill, wait_or_fail) is None
+
+
 def test_a_pod_leaves_just_after_its_kubelet_would_have_put_it_back() -> None:
     rhythm = KubeletRhythm(put_back_at=NOW)
     found = Departure(serving=WEB, rhythm=rhythm)

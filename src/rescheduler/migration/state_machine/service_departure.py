@@ -64,7 +64,7 @@ def leave_services(o: Observation, old: MovingPod, wait_or_fail: WaitOrFail) -> 
     if found.forsaken and not old.has_left_services:
         # A Service that does not select the new pod is served by the old one as long as it runs.
         return None
-    if found.serving and (wait := wait_until_steady(o)):
+    if may_be_sent_traffic(old, found) and (wait := wait_until_steady(o)):
         return wait
     if found.lonely:
         reason = f"Service {min(found.lonely)} does not send traffic to the new pod yet"
@@ -149,7 +149,7 @@ def depart(
         if found.gone_since is None:
             return Wait(LOOK_AGAIN_SECONDS, still_serving(pod, found))
         return wait_until(now, found.gone_since + for_proxies)
-    if not found.serving:
+    if not may_be_sent_traffic(pod, found):
         return None
     if not pod.is_ready:
         return Wait(LOOK_AGAIN_SECONDS, still_serving(pod, found))
@@ -158,6 +158,14 @@ def depart(
     return wait_past_put_back(found.rhythm, needed, now) or PatchPod(
         "leave-services", pod, leave_patch(now), subresource="status", is_strategic=True
     )
+
+
+def may_be_sent_traffic(pod: MovingPod, found: Departure) -> bool:
+    """Whether proxies send traffic to a pod, or will in a moment.
+
+    A kubelet may just have put it back, and the EndpointSlices do not show it yet.
+    """
+    return bool(found.serving) or (pod.is_ready and bool(found.unlisted))
 
 
 def bounded(
