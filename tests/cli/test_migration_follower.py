@@ -5,12 +5,14 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from rescheduler.cli.migration_follower import WARN_AFTER_SECONDS, MigrationFollower, follow
 from rescheduler.cli.options import FollowOptions
 from rescheduler.cli.views.migration_view import LineView
 from rescheduler.controller.drain.drain_outcomes import Ending, HeldUp
+from rescheduler.errors import ApiError, Forbidden, OutcomeUnknown, Refused, Unavailable
 from rescheduler.kube.api_server import object_path
 from rescheduler.migration.crd import WAITING_TO_START
 from rescheduler.migration.migration_object import MIGRATION, Migration
@@ -62,10 +64,30 @@ def test_a_controller_that_says_what_a_migration_waits_for_is_there() -> None:
     assert WARNING not in printed
 
 
-def endings(*, own: bool = True, **changes: Any) -> tuple[Sequence[Ending], list[str], float]:
+class FailingDeletes:
+    """An API server of which the first call to delete something fails."""
+
+    def __init__(self, server: Any, failure: ApiError | None) -> None:
+        self._server = server
+        self._failure = failure
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._server, name)
+
+    async def delete(self, path: str, **options: Any) -> Any:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        return await self._server.delete(path, **options)
+
+
+def endings(
+    *, own: bool = True, failure: ApiError | None = None, **changes: Any
+) -> tuple[Sequence[Ending], list[str], float]:
     """How a Migration that waits ends for its command, what is left of it, and after how long.
 
-    `changes`: what becomes of its status a minute after it began to wait.
+    `changes`: what becomes of its status a minute after it began to wait. `failure`: the answer to
+    the first attempt to withdraw it.
     """
 
     async def steps(cluster: SimulatedCluster) -> tuple[Sequence[Ending], list[str], float]:
@@ -87,7 +109,8 @@ def endings(*, own: bool = True, **changes: Any) -> tuple[Sequence[Ending], list
             existing = [await cluster.server.get(object_path(MIGRATION, key), Migration)]
         others = asyncio.create_task(wait_then_change())
         options = FollowOptions(wait=True, here=False, cancel_on_interrupt=False)
-        follower = MigrationFollower(cluster.server, options, PATIENCE)  # type: ignore[arg-type]
+        server: Any = FailingDeletes(cluster.server, failure)
+        follower = MigrationFollower(server, options, PATIENCE)
         started = cluster.clock.seconds()
         found = await follower.create_and_follow([body] if own else [], existing)
         waited = cluster.clock.seconds() - started
@@ -128,3 +151,23 @@ def test_a_migration_of_somebody_else_that_cannot_start_is_left_to_them() -> Non
     (ending,), (left,), _ = endings(own=False)
     assert isinstance(ending, HeldUp)
     assert ending.text == f"not started within 120s: {ROLLOUT}. Its Migration {left} waits on"
+
+
+@pytest.mark.parametrize("error", [Forbidden, Refused])
+def test_a_migration_that_must_not_be_withdrawn_is_reported_as_held_up(
+    error: type[ApiError],
+) -> None:
+    (ending,), (left,), _ = endings(failure=error("DELETE", "403 Forbidden", status=403))
+    assert isinstance(ending, HeldUp)
+    assert ending.text == f"not started within 120s: {ROLLOUT}. Its Migration {left} waits on"
+
+
+@pytest.mark.parametrize("error", [OutcomeUnknown, Unavailable])
+def test_a_migration_is_followed_on_when_it_is_not_known_to_be_withdrawn(
+    error: type[ApiError],
+) -> None:
+    (ending,), left, seconds = endings(failure=error("DELETE", "lost the response"))
+    assert isinstance(ending, HeldUp)
+    assert ending.is_withdrawn
+    assert not left
+    assert seconds > 2 * PATIENCE

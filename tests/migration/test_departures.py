@@ -46,6 +46,7 @@ from rescheduler.migration.state_machine.service_departure import (
     wait_for_a_quiet_moment,
     wait_past_put_back,
 )
+from rescheduler.migration.state_machine.status_transitions import kubelet_learned
 from rescheduler.settings import MigrationOptions, SecondsOrZero
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -70,6 +71,11 @@ def pod(conditions: tuple[PodCondition, ...] = READY, *containers: MovingContain
         MovingPodSpec("a", containers=containers or (PLAIN,)),
         MovingPodStatus("Running", conditions=conditions),
     )
+
+
+def left_at(moment: datetime) -> MovingPod:
+    marked = PodCondition("Ready", "False", LEFT_SERVICES, last_transition_time=moment)
+    return pod((marked, HEALTHY))
 
 
 def observed(departure: Departure | None, now: datetime = NOW) -> Observation:
@@ -165,6 +171,21 @@ def test_a_pre_stop_hook_in_every_container_is_enough(
 
 def test_without_a_service_in_front_nothing_is_done() -> None:
     assert leave_services(observed(Departure()), pod(), wait_or_fail) is None
+
+
+def test_a_pod_that_was_just_put_back_leaves_before_the_slices_show_it() -> None:
+    found = Departure(unlisted=WEB)
+    for leave in (leave_services, leave_shared_services):
+        action = leave(observed(found), pod(), wait_or_fail)
+        assert isinstance(action, PatchPod)
+        assert action.name == "leave-services"
+        # If they never do, it is waited for the proxies only.
+        gone = replace(found, left_since=NOW, gone_since=NOW)
+        assert seconds(leave(observed(gone, after(1)), pod(LEFT), wait_or_fail)) == 0.5
+        assert leave(observed(gone, after(2)), pod(LEFT), wait_or_fail) is None
+        # Nobody sends traffic to a pod that is ill.
+        ill = pod((PodCondition("Ready", "False"), HEALTHY))
+        assert leave(observed(found), ill, wait_or_fail) is None
 
 
 def test_a_pod_leaves_just_after_its_kubelet_would_have_put_it_back() -> None:
@@ -318,6 +339,16 @@ def test_a_restarted_controller_does_not_begin_anew_to_wait_for_a_kubelet() -> N
     assert Departures().look(pod((marked, HEALTHY)), NONE, after(-60)).left_since == after(-60)
 
 
+def test_slices_of_an_earlier_departure_do_not_shorten_the_time_for_the_proxies() -> None:
+    departures, slices_changed_at = Departures(), after(1)
+    departures.look(left_at(NOW), NONE, after(2), slices_changed_at)
+    departures.look(pod(), NONE, after(6), slices_changed_at)
+    again = departures.look(left_at(after(7)), NONE, after(7.2), slices_changed_at)
+    assert again.gone_since == after(7.2)
+    restarted = Departures().look(left_at(after(7)), NONE, after(9), slices_changed_at)
+    assert restarted.gone_since == after(8)
+
+
 @pytest.mark.parametrize("is_put_back", [True, False])
 def test_what_was_learned_of_a_kubelet_is_recorded_once_and_known_after_a_restart(
     is_put_back: bool,
@@ -334,9 +365,60 @@ def test_what_was_learned_of_a_kubelet_is_recorded_once_and_known_after_a_restar
     # The watch may not show it yet.
     assert leave_services(replace(o, migration=recorded), pod(), wait_or_fail) != action
     restarted = Departures()
-    restarted.recall("a", lambda: [recorded])
+    restarted.recall("a", lambda: [recorded], after(15))
     known = restarted.look(pod(), WEB, after(15))
     assert known.is_rhythm_recorded
     assert known.rhythm == found.rhythm
-    restarted.recall("b", lambda: [recorded])
+    restarted.recall("b", lambda: [recorded], after(15))
     assert restarted.look(pod(), WEB, after(3600)).rhythm == KubeletRhythm()
+
+
+def recorded(at: datetime, *, is_silent: bool = False) -> Migration:
+    """A Migration that has learned something of the kubelet of node a."""
+    rhythm = KubeletRhythm(is_silent=True) if is_silent else KubeletRhythm(put_back_at=at)
+    o = observed(None, at)
+    status = kubelet_learned(o, rhythm).status
+    status = msgspec.structs.replace(status, source_node="a")
+    return msgspec.structs.replace(o.migration, status=status)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_several_records_about_a_kubelet_the_newest_counts(order: int) -> None:
+    records = [recorded(after(-3600)), recorded(after(-60)), recorded(after(60), is_silent=True)]
+    departures = Departures()
+    departures.recall("a", lambda: records[::order], NOW)
+    found = departures.look(pod(), WEB, NOW)
+    assert found.rhythm == KubeletRhythm(put_back_at=after(-60))
+    assert found.is_rhythm_recorded
+
+
+def test_a_kubelet_that_puts_a_pod_back_after_all_is_no_longer_recorded_as_silent() -> None:
+    departures, wrong = Departures(), recorded(NOW, is_silent=True)
+    departures.recall("a", lambda: [wrong], after(1))
+    departures.look(pod(LEFT), NONE, after(2))
+    departures.recall("a", lambda: [wrong], after(9))
+    found = departures.look(pod(), NONE, after(9))
+    assert found.rhythm == KubeletRhythm(put_back_at=after(9))
+    o = replace(observed(found, after(9)), migration=wrong)
+    action = leave_services(o, pod(), wait_or_fail)
+    assert isinstance(action, UpdateStatus)
+    right = msgspec.structs.replace(wrong, status=action.status)
+    assert [each.status for each in right.status.conditions] == ["True"]
+    # Until a Migration says so, and no longer.
+    departures.recall("a", lambda: [wrong], after(10))
+    assert not departures.look(pod(), NONE, after(10)).is_rhythm_recorded
+    assert not isinstance(
+        leave_services(replace(o, migration=right), pod(), wait_or_fail), UpdateStatus
+    )
+    departures.recall("a", lambda: [right], after(11))
+    assert departures.look(pod(), NONE, after(11)).is_rhythm_recorded
+
+
+def test_an_old_mark_alone_does_not_say_that_a_kubelet_is_silent() -> None:
+    restarted = Departures()
+    assert not restarted.look(left_at(NOW), NONE, after(60)).rhythm.is_silent
+    found = restarted.look(left_at(NOW), NONE, after(70))
+    assert not found.rhythm.is_silent
+    # But it has been waited for long enough.
+    assert wait_for_a_quiet_moment(observed(found, after(70)), left_at(NOW)) is None
+    assert restarted.look(left_at(NOW), NONE, after(71)).rhythm.is_silent

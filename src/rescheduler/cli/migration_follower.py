@@ -14,7 +14,15 @@ from rescheduler.cli.options import FollowOptions
 from rescheduler.cli.views.console import console
 from rescheduler.cli.views.migration_view import MigrationView, view_on
 from rescheduler.controller.drain.drain_outcomes import Ending, HeldUp, is_held_up
-from rescheduler.errors import ApiError, Conflict, Forbidden, NotFound, Refused
+from rescheduler.errors import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    Unavailable,
+)
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.client import Client
 from rescheduler.kube.listwatch import ListWatch
@@ -133,8 +141,8 @@ class MigrationFollower:
                     endings[key] = migration
                 elif key not in own:
                     endings[key] = HeldUp(migration, patience, is_withdrawn=False)
-                elif await withdrawn(self._server, migration):
-                    endings[key] = HeldUp(migration, patience, is_withdrawn=True)
+                elif (is_withdrawn := await withdrawn(self._server, migration)) is not None:
+                    endings[key] = HeldUp(migration, patience, is_withdrawn=is_withdrawn)
         return endings
 
     async def _undone(self, deleted: Collection[str]) -> None:
@@ -265,14 +273,20 @@ async def follow(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def withdrawn(server: ApiServer, migration: Migration) -> bool:
-    """Delete a Migration that cannot start; False if it has changed: perhaps it has started."""
+async def withdrawn(server: ApiServer, migration: Migration) -> bool | None:
+    """Delete a Migration that cannot start; False if the server does not let us.
+
+    None if it is to be followed on: it has changed, perhaps started, or nobody knows whether it is
+    deleted.
+    """
     metadata = migration.metadata
     path = object_path(MIGRATION, metadata.key)
     try:
         await server.delete(path, uid=metadata.uid, version=metadata.resource_version)
-    except (Conflict, NotFound):
+    except (Forbidden, Refused):
         return False
+    except (Conflict, NotFound, OutcomeUnknown, Unavailable):
+        return None
     return True
 
 

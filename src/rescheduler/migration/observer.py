@@ -43,6 +43,7 @@ from rescheduler.migration.state_machine.observation import (
     TargetAnswer,
     WorkloadPods,
 )
+from rescheduler.migration.state_machine.service_departure import may_be_sent_traffic
 from rescheduler.migration.workload_cache import ADOPTING_KINDS, Owner, WorkloadCache
 from rescheduler.migration.workload_objects import ObservedWorkload
 from rescheduler.model.kinds import BUDGET, CLAIM, NODE, POD, SERVICE, STATEFUL_SET, Kind
@@ -348,12 +349,12 @@ class Observer:
             for service in await self._services(namespace)
             if can_be_left(service) and is_selected(service, labels)
         ]
-        names = {service.metadata.name for service in services}
-        shared = {
+        names = frozenset(service.metadata.name for service in services)
+        shared = frozenset(
             service.metadata.name
             for service in services
             if stand_in is None or is_selected(service, stand_in.metadata.labels)
-        }
+        )
         found = OtherEndpoints()
         if names:
             stand_in_uid = stand_in.uid if stand_in is not None else ""
@@ -362,10 +363,14 @@ class Observer:
                 found = found.with_page(pod.uid, stand_in_uid, page)
         now = self._clock()
         others = found.with_any if stand_in is None else found.with_stand_in
-        self._departures.recall(pod.node, self._all_migrations)
+        self._departures.recall(pod.node, self._all_migrations, now)
         departure = self._departures.look(pod, found.with_pod, now, found.changed_at)
+        # A Service without slices, or of which this is the only pod, is not among them.
+        replaced = found.with_any if stand_in is None else found.with_any | shared
+        unlisted = (names & replaced) - found.with_pod
+        departure = replace(departure, unlisted=unlisted)
         rivals: tuple[str, ...] = ()
-        if stand_in is None and (found.with_pod or pod.has_left_services):
+        if stand_in is None and (pod.has_left_services or may_be_sent_traffic(pod, departure)):
             common = {*(f"{namespace}/{name}" for name in names), *budgets}
             rivals = self._departures.reserve(pod, frozenset(common), now)
         lonely = (found.with_pod & shared) - others

@@ -29,7 +29,8 @@ class HeldUp:
     seconds: float
     """How long it was waited for."""
     is_withdrawn: bool
-    """Whether it was deleted. One that was there before is left to whoever created it."""
+    """Whether it was deleted. One that was there before is left to whoever created it, and the
+    server may forbid to delete it."""
 
     @property
     def text(self) -> str:

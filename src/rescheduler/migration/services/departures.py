@@ -12,6 +12,7 @@ rhythm of its kubelet is in a condition of the Migration that has learned it.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from operator import itemgetter
 
 from rescheduler.migration.migration_object import (
     PUT_BACK_BY_KUBELET,
@@ -49,7 +50,10 @@ class DepartureTurn:
 class DepartedPod:
     """A pod that is marked as not Ready."""
 
+    left_at: datetime
+    """When it was marked, at the latest."""
     first_seen: datetime
+    """When this process saw it marked first."""
     last_seen: datetime
     gone_since: datetime | None = None
 
@@ -64,18 +68,26 @@ class Departures:
         """By node: when the rhythm of its kubelet was recorded."""
         self._turns: dict[str, DepartureTurn] = {}
 
-    def recall(self, node: str, migrations: Callable[[], Iterable[Migration]]) -> None:
-        """Look up what Migrations have recorded about a node's kubelet, unless that is known."""
+    def recall(
+        self, node: str, migrations: Callable[[], Iterable[Migration]], now: datetime
+    ) -> None:
+        """Look up what Migrations have recorded about a node's kubelet, unless that is known.
+
+        The newest record counts. One from the future says nothing: some clock is wrong.
+        """
         if node in self._recorded:
             return
-        for migration in migrations():
-            learned = migration.condition(PUT_BACK_BY_KUBELET)
-            if learned is None or migration.status.source_node != node:
-                continue
-            at = learned.last_transition_time
-            if at is not None and at >= self._recorded.get(node, at):
-                self._recorded[node] = at
-                self._rhythms.setdefault(node, (at, rhythm_of(learned)))
+        learned = newest_record(node, migrations(), now)
+        if learned is None:
+            return
+        at, rhythm = learned
+        known_at, known = self._rhythms.get(node, learned)
+        if known_at <= at:
+            self._rhythms[node] = learned
+        elif known.is_silent != rhythm.is_silent:
+            # It was refuted since.
+            return
+        self._recorded[node] = at
 
     def look(
         self,
@@ -86,26 +98,34 @@ class Departures:
     ) -> Departure:
         """What is known of a pod, given the Services that still send traffic to it.
 
-        If none does, and this process has not seen the pod before, it is out of the EndpointSlices
-        since their last change at the latest.
+        If none does, and this process has not seen this mark before, the pod is out of the
+        EndpointSlices since their last change or the mark at the latest.
         """
         self._forget_before(now - REMEMBERED)
         known = self._pods.pop(pod.uid, None)
         if not pod.has_left_services:
             if known is not None and was_put_back(pod, known, now):
-                self._rhythms[pod.node] = now, self._rhythm(pod.node).seen_again(now)
+                self._note_put_back(pod.node, now)
             return self._departure(pod, serving)
         if known is None:
-            gone_since = None if serving else at_latest(slices_changed_at, now)
-            known = DepartedPod(at_latest(pod.left_services_at, now), now, gone_since)
+            gone_since = None if serving else gone_at_latest(pod, slices_changed_at, now)
+            known = DepartedPod(at_latest(pod.left_services_at, now), now, now, gone_since)
         known.last_seen = now
         known.gone_since = None if serving else known.gone_since or now
         self._pods[pod.uid] = known
+        # Of the time before, nobody knows what the kubelet did.
         is_silent = now - known.first_seen >= PUT_BACK_PERIOD + PUT_BACK_MARGIN
         if is_silent and pod.node not in self._rhythms:
             self._rhythms[pod.node] = now, KubeletRhythm(is_silent=True)
         departure = self._departure(pod, serving)
-        return replace(departure, left_since=known.first_seen, gone_since=known.gone_since)
+        return replace(departure, left_since=known.left_at, gone_since=known.gone_since)
+
+    def _note_put_back(self, node: str, now: datetime) -> None:
+        before = self._rhythm(node)
+        if before.is_silent:
+            # The record is wrong.
+            self._recorded.pop(node, None)
+        self._rhythms[node] = now, before.seen_again(now)
 
     def _departure(self, pod: MovingPod, serving: frozenset[str]) -> Departure:
         is_known = pod.node in self._rhythms
@@ -151,6 +171,32 @@ def at_latest(moment: datetime | None, now: datetime) -> datetime:
     return now if moment is None else min(moment + WHOLE_SECOND, now)
 
 
+def gone_at_latest(pod: MovingPod, slices_changed_at: datetime | None, now: datetime) -> datetime:
+    """Since when a marked pod is in no EndpointSlice, at the latest.
+
+    Slices that are older than the mark are those of an earlier departure: the pod was put back
+    meanwhile, and they may still follow that.
+    """
+    if slices_changed_at is None:
+        return now
+    return at_latest(max(slices_changed_at, pod.left_services_at or slices_changed_at), now)
+
+
+def newest_record(
+    node: str, migrations: Iterable[Migration], now: datetime
+) -> tuple[datetime, KubeletRhythm] | None:
+    """What was recorded last about a node's kubelet, and when; None if nothing was."""
+    found = [
+        (learned.last_transition_time, rhythm_of(learned))
+        for migration in migrations
+        if migration.status.source_node == node
+        and (learned := migration.condition(PUT_BACK_BY_KUBELET)) is not None
+        and learned.last_transition_time is not None
+        and learned.last_transition_time <= now
+    ]
+    return max(found, key=itemgetter(0), default=None)
+
+
 def rhythm_of(learned: MigrationCondition) -> KubeletRhythm:
     """What a Migration has recorded about a kubelet."""
     if learned.status == "True":
@@ -167,4 +213,4 @@ def was_put_back(pod: MovingPod, known: DepartedPod, now: datetime) -> bool:
     """
     was_watched = now - known.last_seen <= PUT_BACK_PERIOD + PUT_BACK_MARGIN
     since = pod.ready_since
-    return was_watched and since is not None and since < known.first_seen - WHOLE_SECOND
+    return was_watched and since is not None and since < known.left_at - WHOLE_SECOND

@@ -80,6 +80,9 @@ class Departure:
 
     serving: frozenset[str] = frozenset()
     """The Services that send traffic to it."""
+    unlisted: frozenset[str] = frozenset()
+    """Services that select it, and do not send traffic to it, or not yet: EndpointSlices lag behind
+    a pod that has become Ready. Only those that it may leave, because they have another pod."""
     lonely: frozenset[str] = frozenset()
     """Those of them that do not send it to the pod that takes its place; or to any other, if there
     is no such pod yet."""

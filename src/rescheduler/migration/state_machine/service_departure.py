@@ -64,7 +64,7 @@ def leave_services(o: Observation, old: MovingPod, wait_or_fail: WaitOrFail) -> 
     if found.forsaken and not old.has_left_services:
         # A Service that does not select the new pod is served by the old one as long as it runs.
         return None
-    if found.serving and (wait := wait_until_steady(o)):
+    if may_be_sent_traffic(old, found) and (wait := wait_until_steady(o)):
         return wait
     if found.lonely:
         reason = f"Service {min(found.lonely)} does not send traffic to the new pod yet"
@@ -75,9 +75,12 @@ def leave_services(o: Observation, old: MovingPod, wait_or_fail: WaitOrFail) -> 
 def record_rhythm(o: Observation, found: Departure) -> Action | None:
     """Record what was learned of the old pod's kubelet; None if a Migration says it already.
 
-    It takes ten seconds to learn. A controller that was restarted does not begin anew.
+    It takes ten seconds to learn. A controller that was restarted does not begin anew. A record
+    that says the opposite is replaced.
     """
-    if found.is_rhythm_recorded or o.migration.condition(PUT_BACK_BY_KUBELET) is not None:
+    recorded = o.migration.condition(PUT_BACK_BY_KUBELET)
+    is_said = recorded is not None and (recorded.status == "False") == found.rhythm.is_silent
+    if found.is_rhythm_recorded or is_said:
         return None
     return status_transitions.kubelet_learned(o, found.rhythm)
 
@@ -146,7 +149,7 @@ def depart(
         if found.gone_since is None:
             return Wait(LOOK_AGAIN_SECONDS, still_serving(pod, found))
         return wait_until(now, found.gone_since + for_proxies)
-    if not found.serving:
+    if not may_be_sent_traffic(pod, found):
         return None
     if not pod.is_ready:
         return Wait(LOOK_AGAIN_SECONDS, still_serving(pod, found))
@@ -155,6 +158,14 @@ def depart(
     return wait_past_put_back(found.rhythm, needed, now) or PatchPod(
         "leave-services", pod, leave_patch(now), subresource="status", is_strategic=True
     )
+
+
+def may_be_sent_traffic(pod: MovingPod, found: Departure) -> bool:
+    """Whether proxies send traffic to a pod, or will in a moment.
+
+    A kubelet may just have put it back, and the EndpointSlices do not show it yet.
+    """
+    return bool(found.serving) or (pod.is_ready and bool(found.unlisted))
 
 
 def bounded(
