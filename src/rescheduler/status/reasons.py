@@ -107,7 +107,8 @@ ROUND_ADVICE: dict[str, Advice] = {
         "Nothing. Its options say how much it must gain.",
     ),
     NoMovesReason.UNFINISHED_MOVES: Advice(
-        "As many earlier moves are not finished as `maxReschedulePods` allows.",
+        "Every pod that should leave its node is on its way, or as many earlier moves are not "
+        "finished as `maxReschedulePods` allows.",
         "Wait for them, or raise the limit. If none of them goes on, look at their reasons.",
     ),
     NoMovesReason.MOVES_TURNED_OFF: Advice(
@@ -282,6 +283,10 @@ BLOCKER_ADVICE: dict[str, Advice] = {
     ),
     "ResourceClaims": Advice(
         "It uses devices through resource claims, which are not supported.", _NOTHING
+    ),
+    "RolloutStuck": Advice(
+        "Its Deployment is stuck in a rollout.",
+        "`kubectl describe` shows why new pods are not created or not Ready.",
     ),
     "SeveralBudgets": Advice(
         "Several budgets cover it, and the API evicts no such pod.", "Leave one budget."

@@ -16,7 +16,8 @@ from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.rules.immovable_pods import is_daemon_pod, is_static_pod
 from rescheduler.model.rules.node_availability import NodeLabel, is_under_maintenance
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.plan import Plan
+from rescheduler.planning.movability.blocker import PASSING
+from rescheduler.planning.plan import BlockedPod, Plan
 
 MOST_NAMED = 3
 
@@ -61,12 +62,12 @@ class MaintenanceReporter:
             if uid in nodes:
                 text = f"Node {name} is no longer under maintenance: its label {label} is gone."
                 self._record(nodes[uid], NodeEvent.MAINTENANCE_ENDED, text)
-        blockers = {blocked.pod: blocked.detail for blocked in plan.blocked} if labelled else {}
+        blockers = {blocked.pod: blocked for blocked in plan.blocked} if labelled else {}
         for uid in sorted(labelled, key=lambda uid: nodes[uid].metadata.name):
             self._report_node(nodes[uid], snapshot, blockers, label)
 
     def _report_node(
-        self, node: Node, snapshot: Snapshot, blockers: Mapping[str, str], label: NodeLabel
+        self, node: Node, snapshot: Snapshot, blockers: Mapping[str, BlockedPod], label: NodeLabel
     ) -> None:
         name = node.metadata.name
         progress = self._progress.setdefault(node.metadata.uid, _Progress(name))
@@ -81,9 +82,12 @@ class MaintenanceReporter:
             progress.had_pods = True
             text = f"Emptying node {name}, because it has the label {label}: {left(len(leaving))}."
             self._record(node, NodeEvent.MAINTENANCE_STARTED, text)
+        why = {pod: blockers[pod].detail for pod in leaving if is_stuck(blockers.get(pod))}
         # As long as others are on their way, what keeps a pod back may pass.
-        staying = pods_stay(name, {pod: blockers[pod] for pod in leaving if pod in blockers})
-        if all(pod in blockers for pod in leaving) and staying != progress.staying:
+        if len(why) < len(leaving):
+            return
+        staying = pods_stay(name, why)
+        if staying != progress.staying:
             progress.staying = staying
             self._record(node, NodeEvent.PODS_STAY, staying)
 
@@ -101,6 +105,12 @@ def leaving_pods(snapshot: Snapshot, node: str) -> list[str]:
         for row in np.flatnonzero(on_node).tolist()
         if not stays_with_node(snapshot.template_of(row))
     ]
+
+
+def is_stuck(blocked: BlockedPod | None) -> bool:
+    """Whether a pod stays until somebody changes something: it is not moved, nor on its way, nor
+    waits for its turn."""
+    return blocked is not None and blocked.blocker not in PASSING
 
 
 def stays_with_node(pod: PodTemplate) -> bool:
