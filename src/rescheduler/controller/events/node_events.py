@@ -40,6 +40,8 @@ class NodeEvent(StrEnum):
 @dataclass
 class _Progress:
     name: str
+    label: NodeLabel
+    """The label that it is emptied for."""
     had_pods: bool = False
     staying: str = ""
     """What was last said about pods that stay."""
@@ -53,14 +55,20 @@ class MaintenanceReporter:
         self._progress: dict[str, _Progress] = {}
         """By the uid of a node that was under maintenance in the last round."""
 
-    def report(self, snapshot: Snapshot, plan: Plan, label: NodeLabel) -> None:
-        """Record what has changed since the last round."""
+    def report(self, snapshot: Snapshot, plan: Plan, label: NodeLabel | None) -> None:
+        """Record what has changed since the last round.
+
+        The label is None if no enabled strategy empties nodes: what is labelled is then no news.
+        """
+        if label is None:
+            self._progress.clear()
+            return
         nodes = {node.metadata.uid: node for node in snapshot.nodes.objects}
         labelled = {uid for uid, node in nodes.items() if is_under_maintenance(node, label)}
         for uid in self._progress.keys() - labelled:
-            name = self._progress.pop(uid).name
+            progress = self._progress.pop(uid)
             if uid in nodes:
-                text = f"Node {name} is no longer under maintenance: its label {label} is gone."
+                text = ended(nodes[uid], progress.label, label)
                 self._record(nodes[uid], NodeEvent.MAINTENANCE_ENDED, text)
         blockers = {blocked.pod: blocked for blocked in plan.blocked} if labelled else {}
         for uid in sorted(labelled, key=lambda uid: nodes[uid].metadata.name):
@@ -70,7 +78,8 @@ class MaintenanceReporter:
         self, node: Node, snapshot: Snapshot, blockers: Mapping[str, BlockedPod], label: NodeLabel
     ) -> None:
         name = node.metadata.name
-        progress = self._progress.setdefault(node.metadata.uid, _Progress(name))
+        progress = self._progress.setdefault(node.metadata.uid, _Progress(name, label))
+        progress.label = label
         leaving = leaving_pods(snapshot, name)
         if not leaving:
             # A node that was empty from the beginning was not emptied.
@@ -117,6 +126,15 @@ def stays_with_node(pod: PodTemplate) -> bool:
     """Whether nobody expects the pod to leave the node: a DaemonSet's, or a static pod."""
     kind = pod.owner_kind
     return is_daemon_pod(kind) or is_static_pod(kind, pod.annotations.mirror)
+
+
+def ended(node: Node, old: NodeLabel, new: NodeLabel) -> str:
+    """Why a node is no longer emptied: its label is gone, or the policy has another one."""
+    has_changed = is_under_maintenance(node, old)
+    why = (
+        f"the policy's label is {new} now, not {old}" if has_changed else f"its label {old} is gone"
+    )
+    return f"Node {node.metadata.name} is no longer under maintenance: {why}."
 
 
 def emptied(node: str) -> str:
