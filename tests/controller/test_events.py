@@ -5,10 +5,11 @@ import re
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
 
 from rescheduler.controller.events.migration_events import WARNINGS, sentence
-from rescheduler.controller.events.node_events import MaintenanceReporter, pods_stay
+from rescheduler.controller.events.node_events import MaintenanceReporter, is_stuck, pods_stay
 from rescheduler.kube.event_recorder import EventRecorder, about_pod
 from rescheduler.migration.migration_object import (
     Migration,
@@ -19,8 +20,14 @@ from rescheduler.migration.migration_object import (
 )
 from rescheduler.migration.state_machine.actions import MigrationEvent
 from rescheduler.model.moves import Mode, Outcome
-from rescheduler.model.rules.node_availability import DEFAULT_MAINTENANCE_LABEL
+from rescheduler.model.rules.node_availability import DEFAULT_MAINTENANCE_LABEL, NodeLabel
+from rescheduler.planning.context import MoveInFlight, PlanningContext
+from rescheduler.planning.movability.blocker import PASSING
+from rescheduler.planning.plan import BlockedPod
 from rescheduler.planning.planner import make_plan
+from rescheduler.planning.strategies import empties_maintenance_nodes
+from rescheduler.settings import NodeMaintenanceOptions, Policy, StrategyName
+from rescheduler.status.reasons import BLOCKER_ADVICE
 from testcluster.builders import daemonset, deployment, node, pod, replicaset
 from testcluster.client import JsonObject
 from testcluster.snapshots import snapshot_of
@@ -124,6 +131,64 @@ def test_a_node_is_reported_when_it_is_to_be_emptied_stuck_empty_and_back() -> N
     assert reported(reporter, recorder, [*common, labelled("a", "no")]) == ["MaintenanceEnded"]
     assert reported(reporter, recorder, [*under]) == [], "it was empty from the beginning"
     assert reported(reporter, recorder, common) == [], "a node that is deleted ends nothing"
+
+
+def test_a_labelled_node_is_reported_only_while_a_strategy_empties_nodes() -> None:
+    balancing = Policy(enabled_strategies=(StrategyName.LOAD_BALANCING,))
+    uncordoned = msgspec.structs.replace(
+        MAINTENANCE, node_maintenance=NodeMaintenanceOptions(cordon=False)
+    )
+    assert not empties_maintenance_nodes(balancing, {})
+    assert empties_maintenance_nodes(uncordoned, {})
+    snapshot = snapshot_of([labelled("a"), node("b"), pod("shop/bare", on="a")])
+    recorder = RecordedEvents()
+    reporter = MaintenanceReporter(recorder)
+    plan = make_plan(snapshot, MAINTENANCE)
+    reporter.report(snapshot, plan, None)
+    assert recorder.events == []
+    reporter.report(snapshot, plan, DEFAULT_MAINTENANCE_LABEL)
+    assert [reason for _, reason, _ in recorder.events] == ["MaintenanceStarted", "PodsStay"]
+
+
+def test_the_end_of_maintenance_names_the_label_that_was_meant() -> None:
+    old, new = DEFAULT_MAINTENANCE_LABEL, NodeLabel("example.com/repair=true")
+    under, plain = snapshot_of([labelled("a"), node("b")]), snapshot_of([node("a"), node("b")])
+    plan = make_plan(under, MAINTENANCE)
+    for after, why in (
+        (plain, f"its label {old} is gone"),
+        (under, f"the policy's label is {new} now, not {old}"),
+    ):
+        recorder = RecordedEvents()
+        reporter = MaintenanceReporter(recorder)
+        reporter.report(under, plan, old)
+        reporter.report(after, plan, new)
+        ((_, reason, message),) = recorder.events
+        assert reason == "MaintenanceEnded"
+        assert message == f"Node a is no longer under maintenance: {why}."
+
+
+def test_pods_on_their_way_or_waiting_for_their_turn_are_no_pods_that_stay() -> None:
+    owner = replicaset("shop/web", replicas=2)
+    web = [pod(f"shop/web-{number}", on="a", owner=owner) for number in range(2)]
+    snapshot = snapshot_of([labelled("a"), node("b"), owner, *web, pod("shop/bare", on="a")])
+    flying = tuple(MoveInFlight(f"shop/web-{number}", "b") for number in range(2))
+    plan = make_plan(snapshot, MAINTENANCE, PlanningContext(in_flight=flying))
+    found = {blocked.pod: blocked.blocker for blocked in plan.blocked}
+    assert found == {
+        "shop/web-0": "BeingMigrated",
+        "shop/web-1": "BeingMigrated",
+        "shop/bare": "BarePod",
+    }
+    recorder = RecordedEvents()
+    MaintenanceReporter(recorder).report(snapshot, plan, DEFAULT_MAINTENANCE_LABEL)
+    assert [reason for _, reason, _ in recorder.events] == ["MaintenanceStarted"]
+
+
+@pytest.mark.parametrize("blocker", sorted(PASSING))
+def test_a_blocker_that_passes_is_known_and_makes_no_pod_stay(blocker: str) -> None:
+    assert blocker in BLOCKER_ADVICE
+    assert not is_stuck(BlockedPod("shop/web", blocker, ""))
+    assert is_stuck(BlockedPod("shop/web", "BarePod", ""))
 
 
 # ---------------------------------------------------------------- on a cluster

@@ -126,7 +126,24 @@ CASES = (
         alerts.ROUNDS_STOPPED,
         series("rescheduler_last_round_timestamp_seconds", "60+0x120"),
         fires_at_minute=61,
-        value="1h 0m 0s",
+    ),
+    # Plans do not end any more after 20 minutes, and the pod is restarted every eleven.
+    Case(
+        alerts.ROUNDS_STOPPED,
+        series("rescheduler_last_round_timestamp_seconds", "0+60x20 stale")
+        | series("rescheduler_rounds_total", "0+2x20 0+0x100", result="planned")
+        | series("rescheduler_rounds_total", "0+0x121", result="unchanged")
+        | series("rescheduler_leader", f"1+0x20 {'0 1+0x9 ' * 9}"),
+        fires_at_minute=60,
+    ),
+    # The same with two replicas: each takes over while the other is restarted.
+    Case(
+        alerts.ROUNDS_STOPPED,
+        series("rescheduler_rounds_total", "0+2x20 0+0x100", result="planned")
+        | series("rescheduler_rounds_total", "0+0x121", B, result="planned")
+        | series("rescheduler_leader", f"1+0x20 {'_ 0+0x9 1+0x10 ' * 4}")
+        | series("rescheduler_leader", f"0+0x20 {'0 1+0x9 _ 0+0x9 ' * 4}", B),
+        fires_at_minute=70,
     ),
     *(
         Case(
@@ -231,8 +248,11 @@ def healthy_day() -> Series:
         # An API server is restarted at five o'clock.
         series(requests, f"0+30x{day}", B, code="200", verb="list"),
         series(requests, f"0+0x300 20+20x4 100+0x{day - 306}", B, code="503", verb="list"),
-        series(rounds, f"0+2x300 600+0x7 602+2x{day - 309}", B, result="planned"),
-        series(rounds, f"0+0x300 2+2x7 16+0x{day - 309}", B, result="failed"),
+        # The first round of the day has to wait for 20 minutes.
+        series(rounds, "0+0x20 2+2x279 562+0x7 564+2x412 stale", result="planned"),
+        series(rounds, "0+0x300 2+2x7 16+0x412 stale", result="failed"),
+        series(rounds, f"0+0x722 1+2x{day - 724}", B, result="planned"),
+        series(rounds, after_noon("0+0"), C, result="planned"),
         series("rescheduler_last_round_timestamp_seconds", "0+60x720 stale"),
         series("rescheduler_last_round_timestamp_seconds", f"_x722 {722 * 60}+60x717", B),
         # Two nodes are overloaded for 50 minutes, and no pod of theirs may be moved.

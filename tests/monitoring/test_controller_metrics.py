@@ -25,7 +25,7 @@ from rescheduler.monitoring.metrics.definitions import ALL, of_strategies
 from rescheduler.monitoring.monitoring import Monitoring
 from rescheduler.planning.plan import Assessment, Move, Plan
 from rescheduler.planning.strategies.strategy import Measure, Strategy
-from rescheduler.settings import Policy
+from rescheduler.settings import Policy, StrategyName
 from tests.monitoring.scraping import Scrape, scrape_of, undefined
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -119,6 +119,37 @@ def test_a_migration_that_ends_is_counted_once(
     assert found.value("migration_duration_seconds_sum", outcome=counted) == 7
     assert found.value("migration_step_duration_seconds_sum", step="HandingOver") == 7
     assert found.value("migration_step_duration_seconds_count") == 1
+
+
+def test_a_step_that_is_begun_anew_is_measured_each_time_and_never_below_zero() -> None:
+    monitoring = Monitoring(Policy())
+    first = migration(phase=Phase.IN_PROGRESS, step=Step.LANDING, mode=Mode.EVICT)
+    later = NOW + timedelta(seconds=7)
+    again = msgspec.structs.replace(first.status, step_started_at=later)
+    monitoring.controller.migration_updated(first, again, later)
+    said = msgspec.structs.replace(again, message="it waits")
+    second = msgspec.structs.replace(first, status=again)
+    monitoring.controller.migration_updated(second, said, later + timedelta(seconds=1))
+    end = msgspec.structs.replace(said, phase=Phase.FAILED, step=Step.NONE, outcome=Outcome.FAILED)
+    # Another replica ends it, whose clock is behind.
+    monitoring.controller.migration_updated(second, end, NOW - timedelta(seconds=1))
+    found = scraped(monitoring)
+    assert found.value("migration_step_duration_seconds_count", step="Landing") == 2
+    assert found.value("migration_step_duration_seconds_sum", step="Landing") == 7
+    assert found.value("migration_duration_seconds_sum", outcome="Failed") == 0
+    assert oldest([second], NOW) == 0
+
+
+def test_moves_of_enabled_strategies_are_counted_from_zero() -> None:
+    monitoring = Monitoring(Policy(enabled_strategies=(StrategyName.LOAD_BALANCING,)))
+    assert monitoring.controller is not None
+    for mode in ("Handoff", "Evict", "Recreate"):
+        strategy = {"strategy": "LoadBalancing", "mode": mode}
+        assert scraped(monitoring).value("moves_requested_total", **strategy) == 0
+    other = {"strategy": "TopologySpread"}
+    assert scraped(monitoring).value("moves_requested_total", **other) is None
+    monitoring.policy = Policy(enabled_strategies=(StrategyName.TOPOLOGY_SPREAD,))
+    assert scraped(monitoring).value("moves_requested_total", **other) == 0
 
 
 def test_the_oldest_migration_is_one_in_progress() -> None:

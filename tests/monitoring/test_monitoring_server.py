@@ -1,6 +1,7 @@
 """Probes are answered over plain HTTP, and say why a program is not ready, or not well."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -8,15 +9,18 @@ import aiohttp
 import pytest
 
 from rescheduler.errors import SettingsError
+from rescheduler.kube.clock import WALL_CLOCK, Clock, WallClock
 from rescheduler.monitoring.monitoring_server import MonitoringServer, Pages
 from rescheduler.settings import Policy
 from testcluster.ports import pick_ports
 
 
 @asynccontextmanager
-async def answering(pages: Pages) -> AsyncIterator[aiohttp.ClientSession]:
+async def answering(
+    pages: Pages, clock: Clock = WALL_CLOCK
+) -> AsyncIterator[aiohttp.ClientSession]:
     (port,) = pick_ports(1)
-    server = MonitoringServer(("127.0.0.1", port), Policy(), pages)
+    server = MonitoringServer(("127.0.0.1", port), Policy(), pages, clock)
     running = asyncio.create_task(server.run())
     try:
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
@@ -68,6 +72,24 @@ async def test_metrics_and_status_are_served_if_there_are_any() -> None:
         async with session.get("/status") as response:
             assert response.content_type == "application/json"
             assert await response.json() == {}
+
+
+class StoppedClock(WallClock):
+    """Its seconds are set by hand."""
+
+    time = 0.0
+
+    def seconds(self) -> float:
+        return self.time
+
+
+async def test_a_status_is_computed_at_most_once_a_second() -> None:
+    clock, numbers = StoppedClock(), itertools.count()
+    pages = Pages(str, status=lambda: str(next(numbers)).encode())
+    async with answering(pages, clock) as session:
+        for time, answer in ((0.0, "0"), (0.9, "0"), (1.0, "1"), (1.5, "1"), (9.0, "2")):
+            clock.time = time
+            assert await get(session, "/status") == (200, answer)
 
 
 async def get(session: aiohttp.ClientSession, path: str) -> tuple[int, str]:

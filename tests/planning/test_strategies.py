@@ -10,7 +10,7 @@ import pytest
 from rescheduler.files.policy_file import read_policy
 from rescheduler.labels import ORIGINAL_POD
 from rescheduler.planning.context import MoveInFlight, PlanningContext
-from rescheduler.planning.plan import Plan
+from rescheduler.planning.plan import NoMovesReason, Plan
 from rescheduler.planning.planner import make_plan
 from rescheduler.settings import Policy
 from testcluster.builders import node, pod, replicaset, statefulset
@@ -344,6 +344,9 @@ def test_no_pod_in_flight_is_moved_again_however_many_there_are() -> None:
         plan = plan_for(objects, policy("NodeMaintenance"), PlanningContext(in_flight=in_flight))
         assert plan.moves == ()
         assert Counter(blocked.blocker for blocked in plan.blocked) == {"BeingMigrated": count}
+        assert plan.idle_reason == NoMovesReason.UNFINISHED_MOVES
+        number = "1 pod" if count == 1 else f"{count} pods"
+        assert plan.summary == f"Nothing to move: earlier moves of {number} are not finished."
 
 
 def test_load_is_acted_on_after_as_many_rounds_as_asked_for() -> None:

@@ -54,7 +54,7 @@ from rescheduler.model.tables.table import TableChange
 from rescheduler.planning.context import LaterMove, PlanningContext
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import make_plan
-from rescheduler.planning.strategies import cordons_nodes
+from rescheduler.planning.strategies import cordons_nodes, empties_maintenance_nodes
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.planning.unchanged_until import same_until
 from rescheduler.settings import Policy
@@ -204,7 +204,9 @@ class PlanningLoop:
         selected, skipped = select_moves(plan, context.in_flight, policy, self._strategies)
         moves = selected
         if not self._dry_run:
-            self._maintenance.report(snapshot, plan, policy.maintenance_label)
+            is_emptying = empties_maintenance_nodes(policy, self._strategies)
+            label = policy.maintenance_label if is_emptying else None
+            self._maintenance.report(snapshot, plan, label)
             may_evict = policy.migration.deployment_coordination
             moves = [
                 move

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 
 import aiohttp
@@ -298,6 +298,7 @@ def user_agent() -> str:
     return f"rescheduler/{version_number()}"
 
 
+@cache
 def version_number() -> str:
     """Our version, if it is known."""
     with suppress(PackageNotFoundError):

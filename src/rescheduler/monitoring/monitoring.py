@@ -60,6 +60,7 @@ class Monitoring:
             self._controller = ControllerMetrics(
                 self.registry, self._strategies, dry_run=self._dry_run
             )
+            self._controller.use(self._policy)
         return self._controller
 
     @property
@@ -71,6 +72,8 @@ class Monitoring:
     def policy(self, policy: Policy) -> None:
         self._policy = policy
         self._of_policy.use(policy)
+        if self._controller is not None:
+            self._controller.use(policy)
 
     def policy_rejected(self) -> None:
         """A policy was rejected when it was reloaded."""

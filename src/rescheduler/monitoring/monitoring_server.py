@@ -14,16 +14,19 @@ from aiohttp import web
 from rescheduler.errors import SettingsError
 from rescheduler.extender.http.listener import listening_sockets
 from rescheduler.extender.http.refusals import probe_response
+from rescheduler.kube.clock import WALL_CLOCK, Clock
 from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
 
 JSON = "application/json"
+# How long a status is kept: of a large cluster it takes a while, and anyone may ask.
+STATUS_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Pages:
-    """What is served. Each function is called when it is asked for, and takes no time."""
+    """What is served. Each function is called when it is asked for, and takes little time."""
 
     why_not_ready: Callable[[], str]
     """Why `/readyz` fails: what is missing. Empty if nothing is."""
@@ -32,14 +35,23 @@ class Pages:
     metrics: Callable[[], tuple[bytes, str]] | None = None
     """The content of `/metrics`, and its type."""
     status: Callable[[], bytes] | None = None
-    """The content of `/status`, as JSON."""
+    """The content of `/status`, as JSON. It is kept for a second."""
 
 
 class MonitoringServer:
     """Serves `/healthz`, `/readyz`, `/metrics` and `/status`. `run` it until it is cancelled."""
 
-    def __init__(self, address: tuple[str, int], policy: Policy, pages: Pages) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        policy: Policy,
+        pages: Pages,
+        clock: Clock = WALL_CLOCK,
+    ) -> None:
         self.policy = policy
+        self._clock = clock
+        self._kept_status: tuple[float, bytes] | None = None
+        """When the last status was asked for, by the clock's seconds, and its content."""
         self._host, self._port = address
         self._pages = pages
 
@@ -87,5 +99,11 @@ class MonitoringServer:
         return web.Response(body=content, headers={"Content-Type": content_type})
 
     async def _status(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(body=self._current_status(), content_type=JSON)
+
+    def _current_status(self) -> bytes:
         assert self._pages.status is not None
-        return web.Response(body=self._pages.status(), content_type=JSON)
+        now = self._clock.seconds()
+        if self._kept_status is None or now - self._kept_status[0] >= STATUS_SECONDS:
+            self._kept_status = now, self._pages.status()
+        return self._kept_status[1]

@@ -7,7 +7,7 @@ import numpy as np
 
 from rescheduler.model.moves import Mode
 from rescheduler.model.snapshot import Bools
-from rescheduler.planning.movability.movability import Blocker
+from rescheduler.planning.movability.blocker import MOVE_LIMIT, Blocker
 from rescheduler.planning.plan import BlockedPod, Move
 from rescheduler.planning.problem.allowances import Allowances
 from rescheduler.planning.problem.problem import Problem
@@ -213,7 +213,7 @@ class BlockerFinder:
     def _limited(self, template: int, node: int) -> Blocker | None:
         if self._is_full:
             limit = self._problem.max_moves
-            return Blocker("MoveLimit", f"the plan has as many moves as allowed, {limit}")
+            return Blocker(MOVE_LIMIT, f"the plan has as many moves as allowed, {limit}")
         scope = self._allowances.exhausted_scope(template)
         if scope is not None:
             return self._problem.limits.reason(scope)

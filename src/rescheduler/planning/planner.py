@@ -18,6 +18,7 @@ import numpy as np
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.assessment import assess, pods_in_use
 from rescheduler.planning.context import DEFAULT_CONTEXT, PlanningContext
+from rescheduler.planning.movability.blocker import BEING_MIGRATED
 from rescheduler.planning.movability.group_parts import GroupPart
 from rescheduler.planning.plan import Assessment, BlockedPod, NoMovesReason, Plan
 from rescheduler.planning.plan_report import PlanReport
@@ -259,7 +260,15 @@ def _why_idle(
     if problem.max_moves == 0:
         is_on = problem.policy.max_reschedule_pods > 0
         return NoMovesReason.UNFINISHED_MOVES if is_on else NoMovesReason.MOVES_TURNED_OFF
-    return NoMovesReason.ALL_BLOCKED if blocked else NoMovesReason.ONLY_PODS_OF_NODES
+    if not blocked:
+        return NoMovesReason.ONLY_PODS_OF_NODES
+    is_leaving = _are_being_migrated(blocked)
+    return NoMovesReason.UNFINISHED_MOVES if is_leaving else NoMovesReason.ALL_BLOCKED
+
+
+def _are_being_migrated(blocked: Sequence[BlockedPod]) -> bool:
+    """Whether nothing is left to do but to finish earlier moves."""
+    return all(pod.blocker == BEING_MIGRATED for pod in blocked)
 
 
 def _summary(
@@ -276,10 +285,17 @@ def _summary(
         return f"Nothing to move: {unfinished if most else 'maxReschedulePods is 0'}."
     if not blocked:
         return "Nothing to move: only pods that belong to their nodes are left there."
-    counts = Counter(pod.blocker for pod in blocked).most_common(3)
-    listed = ", ".join(f"{name} ({count})" for name, count in counts)
-    said = f"Nothing to move: every pod that should leave its node is blocked: {listed}."
+    if _are_being_migrated(blocked):
+        said = f"Nothing to move: earlier moves of {_pods(len(blocked))} are not finished."
+    else:
+        counts = Counter(pod.blocker for pod in blocked).most_common(3)
+        listed = ", ".join(f"{name} ({count})" for name, count in counts)
+        said = f"Nothing to move: every pod that should leave its node is blocked: {listed}."
     seconds = problem.policy.planning_timeout_seconds
     return (
         said if is_complete else f"{said} The search was ended by planningTimeout ({seconds:g} s)."
     )
+
+
+def _pods(number: int) -> str:
+    return "1 pod" if number == 1 else f"{number} pods"

@@ -1,13 +1,12 @@
 """What a replica answers at `/status`, from what its parts know at this moment."""
 
-from importlib.metadata import version
-
 import msgspec
 
 from rescheduler.controller.leader_election.elector import LeaderElector
 from rescheduler.controller.program import Program
 from rescheduler.kube.clock import Clock
 from rescheduler.kube.live_store import LiveStore
+from rescheduler.kube.transport import version_number
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.status.cluster_load import node_summary, reservation_summary
 from rescheduler.status.round_report import round_state
@@ -46,7 +45,7 @@ class ReplicaReporter:
         tables = program.watches.tables
         return ReplicaStatus(
             version=VERSION,
-            program=version("kube-rescheduler"),
+            program=version_number(),
             role=self._role(),
             time=self._clock.now(),
             sync=sync_state(program.store),
@@ -84,7 +83,7 @@ class ExtenderReporter:
         """The status as JSON."""
         status = ReplicaStatus(
             version=VERSION,
-            program=version("kube-rescheduler"),
+            program=version_number(),
             role=Role.EXTENDER,
             time=self._clock.now(),
             sync=sync_state(self._store),

@@ -16,7 +16,8 @@ from rescheduler.model.pod_templates import PodTemplate
 from rescheduler.model.rules.immovable_pods import is_daemon_pod, is_static_pod
 from rescheduler.model.rules.node_availability import NodeLabel, is_under_maintenance
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.plan import Plan
+from rescheduler.planning.movability.blocker import PASSING
+from rescheduler.planning.plan import BlockedPod, Plan
 
 MOST_NAMED = 3
 
@@ -39,6 +40,8 @@ class NodeEvent(StrEnum):
 @dataclass
 class _Progress:
     name: str
+    label: NodeLabel
+    """The label that it is emptied for."""
     had_pods: bool = False
     staying: str = ""
     """What was last said about pods that stay."""
@@ -52,24 +55,31 @@ class MaintenanceReporter:
         self._progress: dict[str, _Progress] = {}
         """By the uid of a node that was under maintenance in the last round."""
 
-    def report(self, snapshot: Snapshot, plan: Plan, label: NodeLabel) -> None:
-        """Record what has changed since the last round."""
+    def report(self, snapshot: Snapshot, plan: Plan, label: NodeLabel | None) -> None:
+        """Record what has changed since the last round.
+
+        The label is None if no enabled strategy empties nodes: what is labelled is then no news.
+        """
+        if label is None:
+            self._progress.clear()
+            return
         nodes = {node.metadata.uid: node for node in snapshot.nodes.objects}
         labelled = {uid for uid, node in nodes.items() if is_under_maintenance(node, label)}
         for uid in self._progress.keys() - labelled:
-            name = self._progress.pop(uid).name
+            progress = self._progress.pop(uid)
             if uid in nodes:
-                text = f"Node {name} is no longer under maintenance: its label {label} is gone."
+                text = ended(nodes[uid], progress.label, label)
                 self._record(nodes[uid], NodeEvent.MAINTENANCE_ENDED, text)
-        blockers = {blocked.pod: blocked.detail for blocked in plan.blocked} if labelled else {}
+        blockers = {blocked.pod: blocked for blocked in plan.blocked} if labelled else {}
         for uid in sorted(labelled, key=lambda uid: nodes[uid].metadata.name):
             self._report_node(nodes[uid], snapshot, blockers, label)
 
     def _report_node(
-        self, node: Node, snapshot: Snapshot, blockers: Mapping[str, str], label: NodeLabel
+        self, node: Node, snapshot: Snapshot, blockers: Mapping[str, BlockedPod], label: NodeLabel
     ) -> None:
         name = node.metadata.name
-        progress = self._progress.setdefault(node.metadata.uid, _Progress(name))
+        progress = self._progress.setdefault(node.metadata.uid, _Progress(name, label))
+        progress.label = label
         leaving = leaving_pods(snapshot, name)
         if not leaving:
             # A node that was empty from the beginning was not emptied.
@@ -81,9 +91,12 @@ class MaintenanceReporter:
             progress.had_pods = True
             text = f"Emptying node {name}, because it has the label {label}: {left(len(leaving))}."
             self._record(node, NodeEvent.MAINTENANCE_STARTED, text)
+        why = {pod: blockers[pod].detail for pod in leaving if is_stuck(blockers.get(pod))}
         # As long as others are on their way, what keeps a pod back may pass.
-        staying = pods_stay(name, {pod: blockers[pod] for pod in leaving if pod in blockers})
-        if all(pod in blockers for pod in leaving) and staying != progress.staying:
+        if len(why) < len(leaving):
+            return
+        staying = pods_stay(name, why)
+        if staying != progress.staying:
             progress.staying = staying
             self._record(node, NodeEvent.PODS_STAY, staying)
 
@@ -103,10 +116,25 @@ def leaving_pods(snapshot: Snapshot, node: str) -> list[str]:
     ]
 
 
+def is_stuck(blocked: BlockedPod | None) -> bool:
+    """Whether a pod stays until somebody changes something: it is not moved, nor on its way, nor
+    waits for its turn."""
+    return blocked is not None and blocked.blocker not in PASSING
+
+
 def stays_with_node(pod: PodTemplate) -> bool:
     """Whether nobody expects the pod to leave the node: a DaemonSet's, or a static pod."""
     kind = pod.owner_kind
     return is_daemon_pod(kind) or is_static_pod(kind, pod.annotations.mirror)
+
+
+def ended(node: Node, old: NodeLabel, new: NodeLabel) -> str:
+    """Why a node is no longer emptied: its label is gone, or the policy has another one."""
+    has_changed = is_under_maintenance(node, old)
+    why = (
+        f"the policy's label is {new} now, not {old}" if has_changed else f"its label {old} is gone"
+    )
+    return f"Node {node.metadata.name} is no longer under maintenance: {why}."
 
 
 def emptied(node: str) -> str:

@@ -156,14 +156,26 @@ ROUNDS_FAILING = Alert(
     "with an error.",
 )
 
+_ROUNDS = 'increase(rescheduler_rounds_total{result=~"planned|unchanged"}[30m])'
+
+
+def _led(before: str = "") -> str:
+    """Whether a replica led in these ten minutes, though it may have been restarted in them."""
+    return f"{max_of(f'max_over_time(rescheduler_leader[10m]{before})')} == 1"
+
+
 ROUNDS_STOPPED = Alert(
     "ReschedulerRoundsStopped",
     WARNING,
     "5m",
-    # 60 times the default of reschedulingInterval.
-    f"time() - {max_of('rescheduler_last_round_timestamp_seconds')} > 1800",
+    # Half an hour is 60 times the default of reschedulingInterval. A replica that is restarted
+    # again and again, because its plan does not end, never has the time of its last round; its
+    # counters start again at zero. In a dry run nobody leads.
+    f"{sum_of(_ROUNDS)} == 0 and on ({INSTALLATION}) {_led()}"
+    f" and on ({INSTALLATION}) {_led(' offset 30m')}"
+    f" or time() - {max_of('rescheduler_last_round_timestamp_seconds')} > 1800",
     "The rescheduler has stopped planning.",
-    "The last round in namespace {{ $labels.namespace }} was {{ $value | humanizeDuration }} ago.",
+    "In namespace {{ $labels.namespace }}, no round has ended with a plan for 30 minutes.",
 )
 
 _OUT_OF_BALANCE = " or ".join(

@@ -21,16 +21,19 @@ from rescheduler.migration.migration_object import (
     Migration,
     MigrationStatus,
     Phase,
+    Step,
 )
 from rescheduler.model.moves import Mode, Outcome
 from rescheduler.monitoring.metrics import definitions
 from rescheduler.planning.plan import Assessment, Plan
-from rescheduler.planning.strategies import STRATEGIES
+from rescheduler.planning.strategies import STRATEGIES, enabled_strategies
 from rescheduler.planning.strategies.strategy import Strategy
+from rescheduler.settings import Policy
 
 PLANNED, UNCHANGED, SKIPPED, FAILED = ROUND_RESULTS = ("planned", "unchanged", "skipped", "failed")
 MOVE_LIMIT, NOT_CREATED = SKIP_REASONS = ("MoveLimit", "NotCreated")
 CANCELLED = "Cancelled"
+MODES = (Mode.HANDOFF, Mode.EVICT, Mode.RECREATE)
 OUTCOMES = (*(outcome.value for outcome in Outcome if outcome), CANCELLED)
 Values = dict[tuple[str, ...], float]
 
@@ -47,6 +50,7 @@ class ControllerMetrics(ControllerObserver, Collector):
     ) -> None:
         """`strategies` are those of plugins. What a dry run would have done is not counted."""
         self._dry_run = dry_run
+        self._strategies = strategies
         self._program: Program | None = None
         self._of_last_plan: tuple[GaugeMetricFamily, ...] = ()
         """Built when the plan is new: it may have thousands of blocked pods, and is not kept."""
@@ -70,9 +74,17 @@ class ControllerMetrics(ControllerObserver, Collector):
             self._rounds.labels(result)
         for reason in SKIP_REASONS:
             self._skipped.labels(reason)
-        for mode in (Mode.HANDOFF, Mode.EVICT, Mode.RECREATE):
+        for mode in MODES:
             for outcome in OUTCOMES:
                 self._finished.labels(mode.value, outcome)
+
+    def use(self, policy: Policy) -> None:
+        """Count the moves of the strategies that this policy enables from zero."""
+        if self._dry_run:
+            return
+        for strategy in enabled_strategies(policy, self._strategies):
+            for mode in MODES:
+                self._requested.labels(strategy.name, mode.value)
 
     def read_from(self, program: Program) -> None:
         """Read gauges from this program from now on."""
@@ -111,16 +123,16 @@ class ControllerMetrics(ControllerObserver, Collector):
     ) -> None:
         before = migration.status
         mode = (status.mode or migration.spec.mode).value
-        has_moved_on = (status.phase, status.step) != (before.phase, before.step)
-        if has_moved_on and before.step and before.step_started_at is not None:
-            seconds = (now - before.step_started_at).total_seconds()
+        # A step may be begun anew: landing is, when the old pod has ended.
+        if position(status) != position(before) and before.step and before.step_started_at:
+            seconds = seconds_between(before.step_started_at, now)
             self._step_duration.labels(mode, before.step.value).observe(seconds)
         if status.phase in FINISHED and not migration.is_finished:
             outcome = status.outcome.value or CANCELLED
             self._finished.labels(mode, outcome).inc()
             started = migration.condition(STARTED)
             if started is not None and started.last_transition_time is not None:
-                seconds = (now - started.last_transition_time).total_seconds()
+                seconds = seconds_between(started.last_transition_time, now)
                 self._migration_duration.labels(mode, outcome).observe(seconds)
 
     # ------------------------------------------------------------ how things are
@@ -203,5 +215,14 @@ def result_of(attempt: RoundAttempt) -> str:
 def oldest(migrations: list[Migration], now: datetime) -> float:
     """For how long a migration in progress has been in its step, the longest of all."""
     times = (each.status.step_started_at for each in migrations if each.is_in_progress)
-    ages = ((now - time).total_seconds() for time in times if time is not None)
-    return max(ages, default=0.0)
+    return max((seconds_between(time, now) for time in times if time is not None), default=0.0)
+
+
+def position(status: MigrationStatus) -> tuple[Phase, Step, datetime | None]:
+    """Where a migration is, and since when."""
+    return status.phase, status.step, status.step_started_at
+
+
+def seconds_between(start: datetime, end: datetime) -> float:
+    """How long it took. The clocks of two replicas may differ a little."""
+    return max(0.0, (end - start).total_seconds())

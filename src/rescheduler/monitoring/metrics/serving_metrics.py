@@ -1,5 +1,6 @@
 """Metrics of the extender and the webhook, on every replica that serves them."""
 
+import logging
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry
@@ -15,6 +16,8 @@ from rescheduler.monitoring.metrics.definitions import (
     WEBHOOK_DURATION,
 )
 
+logger = logging.getLogger(__name__)
+
 WEBHOOK = "webhook"
 
 
@@ -26,7 +29,8 @@ class ServingMetrics(ServingObserver, Collector):
         self._extender_duration = EXTENDER_DURATION.histogram(registry)
         self._webhook_duration = WEBHOOK_DURATION.histogram(registry)
         self._certificate = b""
-        self._expires = 0.0
+        self._expires: float | None = None
+        """When the certificate ends; None if there is none, or it cannot be read."""
         registry.register(self)
 
     def read_from(self, extender: ExtenderServer) -> None:
@@ -46,8 +50,13 @@ class ServingMetrics(ServingObserver, Collector):
         from cryptography import x509
 
         self._certificate = certificate
-        loaded = x509.load_pem_x509_certificate(certificate)
-        self._expires = loaded.not_valid_after_utc.timestamp()
+        try:
+            loaded = x509.load_pem_x509_certificate(certificate)
+            self._expires = loaded.not_valid_after_utc.timestamp()
+        except ValueError as error:
+            # It can be served all the same: OpenSSL is less strict.
+            self._expires = None
+            logger.warning("Failed to read when a certificate ends", extra={"error": str(error)})
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Nothing is collected to register."""
@@ -57,5 +66,5 @@ class ServingMetrics(ServingObserver, Collector):
         """See `Collector`."""
         if self._extender is not None:
             yield RESERVATIONS.gauge({(): self._extender.reservations})
-        if self._certificate:
+        if self._expires is not None:
             yield CERTIFICATE_EXPIRY.gauge({(): self._expires})

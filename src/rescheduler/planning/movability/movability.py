@@ -32,7 +32,7 @@ from rescheduler.model.snapshot import (
 )
 from rescheduler.model.unreadable_objects import UnreadableObject
 from rescheduler.planning.context import DEFAULT_CONTEXT, MoveInFlight, PlanningContext
-from rescheduler.planning.movability.blocker import Blocker
+from rescheduler.planning.movability.blocker import BEING_DELETED, BEING_MIGRATED, Blocker
 from rescheduler.planning.movability.excluded_pods import EXCLUDED, excluded_one_by_one
 from rescheduler.planning.movability.group_parts import GroupPart, GroupParts
 from rescheduler.planning.movability.move_history import Cooldown, MoveHistory, time_in_words
@@ -217,7 +217,7 @@ class Movability:
             _TemporaryBlocker(excluded, lambda pod: EXCLUDED),
             _TemporaryBlocker(self._is_held_by_unreadable[pods.template], self._unreadable),
             _TemporaryBlocker(self._rows(self._unfinished), self._being_migrated),
-            _always(pods.deleting, "BeingDeleted", "it is being deleted"),
+            _always(pods.deleting, BEING_DELETED, "it is being deleted"),
             _always(pods.node == NO_NODE, "NotScheduled", "it is on no node yet"),
             _always(
                 pods.node == UNKNOWN_NODE,
@@ -254,8 +254,8 @@ class Movability:
     def _being_migrated(self, pod: int) -> Blocker:
         move = self._unfinished[pod]
         if move.is_paused:
-            return Blocker("BeingMigrated", f"its Migration to {move.target} is paused")
-        return Blocker("BeingMigrated", f"it is on its way to {move.target} already")
+            return Blocker(BEING_MIGRATED, f"its Migration to {move.target} is paused")
+        return Blocker(BEING_MIGRATED, f"it is on its way to {move.target} already")
 
     def _not_running(self, pod: int) -> Blocker:
         if self._has_silent_node(pod):

@@ -20,7 +20,15 @@ from rescheduler.model.moves import Mode
 from rescheduler.model.resources import PODS
 from rescheduler.model.snapshot import Ints, Snapshot
 from rescheduler.planning.context import DEFAULT_CONTEXT, PlanningContext
-from rescheduler.planning.movability.blocker import Blocker
+from rescheduler.planning.movability.blocker import (
+    MOVE_UNDER_WAY,
+    NAMESPACE_LIMIT,
+    NODE_LIMIT,
+    ONE_AT_A_TIME,
+    WORKLOAD_LIMIT,
+    WORKLOAD_WAITS,
+    Blocker,
+)
 from rescheduler.planning.movability.movability import Movability
 from rescheduler.settings import Limit, Policy
 
@@ -40,16 +48,16 @@ class _LimitKind(NamedTuple):
 
 
 _NAMESPACE = _LimitKind(
-    "NamespaceLimit", "of namespace {}, maxMovesPerNamespace lets {} move at once"
+    NAMESPACE_LIMIT, "of namespace {}, maxMovesPerNamespace lets {} move at once"
 )
-_WORKLOAD = _LimitKind("WorkloadLimit", "of {}, maxMovesPerWorkload lets {} move at once")
-_EVICTION = _LimitKind("OneAtATime", "of {}, {} is evicted at a time")
+_WORKLOAD = _LimitKind(WORKLOAD_LIMIT, "of {}, maxMovesPerWorkload lets {} move at once")
+_EVICTION = _LimitKind(ONE_AT_A_TIME, "of {}, {} is evicted at a time")
 _BUDGET = _LimitKind("Budget", "disruption budget {} lets {} go at once, and no more are left")
 _SAME_RULES = _LimitKind(
-    "MoveUnderWay", "{}: a move is under way that counts for the same spread or affinity rules"
+    MOVE_UNDER_WAY, "{}: a move is under way that counts for the same spread or affinity rules"
 )
-_WAITING = _LimitKind("WorkloadWaits", "an earlier move of {}")
-_NODE = _LimitKind("NodeLimit", "of node {}, maxMovesPerNode lets {} go or come at once")
+_WAITING = _LimitKind(WORKLOAD_WAITS, "an earlier move of {}")
+_NODE = _LimitKind(NODE_LIMIT, "of node {}, maxMovesPerNode lets {} go or come at once")
 
 
 class MoveLimits:

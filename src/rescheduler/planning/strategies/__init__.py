@@ -79,3 +79,9 @@ def cordons_nodes(policy: Policy, plugins: Mapping[str, type[Strategy]]) -> bool
     """Whether nodes with the maintenance label are to be cordoned."""
     enabled = enabled_strategies(policy, plugins)
     return any(strategy.cordons_nodes(policy) for strategy in enabled)
+
+
+def empties_maintenance_nodes(policy: Policy, plugins: Mapping[str, type[Strategy]]) -> bool:
+    """Whether pods leave nodes with the maintenance label, cordoned or not."""
+    enabled = enabled_strategies(policy, plugins)
+    return any(strategy.empties_maintenance_nodes for strategy in enabled)

@@ -20,6 +20,7 @@ class NodeMaintenance(Strategy):
 
     name = "NodeMaintenance"
     urgency = Urgency.REQUESTED
+    empties_maintenance_nodes = True
     measures = (Measure("pods_to_drain", "Movable pods on nodes under maintenance."),)
 
     @classmethod

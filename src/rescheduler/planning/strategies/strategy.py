@@ -64,6 +64,8 @@ class Strategy:
     acts_on_overload = False
     """Whether the nodes that it relieves are overloaded. It then waits until one of them has been
     so for `consecutiveRounds` rounds."""
+    empties_maintenance_nodes = False
+    """Whether all pods that can move leave nodes with the maintenance label. Events say so."""
     measures: ClassVar[tuple[Measure, ...]] = ()
     """What people can watch of it, in plans and as metrics."""
 
