@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from rescheduler.controller.drain.drain_outcomes import is_held_up
 from rescheduler.labels import (
     DELETION_COST,
     HANDOFF,
@@ -14,6 +15,7 @@ from rescheduler.labels import (
     PREVIOUS_DELETION_COST,
 )
 from rescheduler.migration import migration_labels
+from rescheduler.migration.crd import WAITING_TO_START
 from rescheduler.migration.migration_object import (
     OLD_POD_ENDED,
     Migration,
@@ -232,8 +234,24 @@ def test_a_bare_pod_that_must_not_run_twice_is_not_copied(
     assert action.status.message == f"pod db-0 {reason}"
 
 
-def test_a_migration_waits_and_changes_nothing_while_a_limit_is_reached() -> None:
-    assert decide(observed(migration(), reached_limit="20 of 20")) == Wait()
+@pytest.mark.parametrize(
+    ("message", "failures", "expected"),
+    [
+        (WAITING_TO_START, 0, WAITING_TO_START),
+        ("waiting: Deployment web is rolling out another version", 0, WAITING_TO_START),
+        ("waiting: Deployment web is rolling out another version", 1, WAITING_TO_START),
+        ("paused", 0, WAITING_TO_START),
+        ("the new pod was not Ready within 60s", 1, ""),
+    ],
+)
+def test_a_migration_that_waits_for_a_slot_does_not_say_that_something_else_holds_it_up(
+    message: str, failures: int, expected: str
+) -> None:
+    queued = migration(message=message, failures=failures)
+    action = decide(observed(queued, reached_limit="20 of 20"))
+    assert action == Wait(message=expected)
+    shown = msgspec.structs.replace(queued.status, message=expected or message)
+    assert not is_held_up(msgspec.structs.replace(queued, status=shown))
 
 
 def test_a_pod_that_is_on_no_node_yet_is_waited_for() -> None:

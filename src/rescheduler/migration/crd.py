@@ -18,6 +18,8 @@ NAME = f"migrations.{GROUP}"
 MAX_TEXT_LENGTH, MAX_TIMEOUT_SECONDS = 4096, 86_400
 WAITING_TO_START = "waiting to be started"
 """The message of a Migration that no controller has looked at, or for which there is no slot."""
+WAITING = "waiting: "
+"""How the message of a Migration begins that cannot start now."""
 
 Schema = dict[str, Any]
 

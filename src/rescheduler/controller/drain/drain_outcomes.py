@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rescheduler.errors import ApiError
+from rescheduler.migration.crd import WAITING
 from rescheduler.migration.migration_object import (
     NEW_POD_READY,
     OLD_POD_ENDED,
@@ -16,9 +17,6 @@ from rescheduler.model.moves import Mode, Outcome
 MAX_ATTEMPTS = 3
 NOT_MOVED = "was not moved: "
 DELETED = f"{NOT_MOVED}its Migration was deleted before it finished"
-
-WAITING = "waiting: "
-"""How the message of a Migration begins that cannot start now."""
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from typing import Protocol
 
 from rescheduler.labels import MIGRATION_NAME
 from rescheduler.migration import migration_labels
+from rescheduler.migration.crd import WAITING, WAITING_TO_START
 from rescheduler.migration.migration_labels import is_labelled_for
-from rescheduler.migration.migration_object import Phase, Step
+from rescheduler.migration.migration_object import MigrationStatus, Phase, Step
 from rescheduler.migration.state_machine import eviction, handoff, recreation, status_transitions
 from rescheduler.migration.state_machine.actions import (
     Action,
@@ -108,7 +109,7 @@ def decide_pending(o: Observation) -> Action:
     if o.migration.status.retry_at is not None and o.migration.status.retry_at > o.now:
         return Wait((o.migration.status.retry_at - o.now).total_seconds())
     if o.reached_limit:
-        return Wait()
+        return Wait(message=message_in_queue(o.migration.status))
     if other := other_migration(o):
         return Wait(message=f"waiting: Migration {other} is moving the pod")
     if o.old is not None and not o.old.node:
@@ -129,6 +130,16 @@ def decide_pending(o: Observation) -> Action:
         or check_budgets_before_start(o, mode)
         or MODES[mode].start(o)
     )
+
+
+def message_in_queue(status: MigrationStatus) -> str:
+    """The message of a migration that a limit keeps from starting; empty to leave it as it is.
+
+    What it waited for before is not known to hold it up any more. Why it has failed stays. The
+    limit is not named: it may be another one at every look, and each would be a write.
+    """
+    is_of_failure = status.failures > 0 and not status.message.startswith(WAITING)
+    return "" if is_of_failure else WAITING_TO_START
 
 
 def reason_to_cancel(o: Observation) -> str:
