@@ -3,9 +3,11 @@
 import io
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 from rich.console import Console
 
+from rescheduler.cli.control_characters import escaped
 from rescheduler.cli.views.live_screen import live_screen
 from rescheduler.cli.views.status_view import Room, length, rendered, show_status
 from rescheduler.status.status_document import (
@@ -119,6 +121,28 @@ def drawn(
 
 def lines_of(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_names_and_reasons_are_neither_markup_nor_control_characters() -> None:
+    name, reason = "[red]node[/red]\x1b[31m", "[bold]Why[/bold]\x1b[31m"
+    round = msgspec.structs.replace(
+        ROUND, reason=reason, blocked_by=(BlockedCount(reason, 12, ()),)
+    )
+    fullest = (NodeUse(name, 0.5, 0.5), *NODES.fullest)
+    status = msgspec.structs.replace(
+        WHOLE,
+        lease=LeaseState(name),
+        replica=msgspec.structs.replace(LEADER, round=round),
+        nodes=msgspec.structs.replace(NODES, count=3, fullest=fullest),
+    )
+    file = io.StringIO()
+    show_status(status, Console(file=file, width=120, highlight=False, markup=True))
+    text = file.getvalue()
+    assert "\x1b" not in text
+    assert f"Lease {escaped(name)}" in text
+    assert f"({escaped(reason)})" in text
+    assert f"12  {escaped(reason)}" in text
+    assert f"\n{escaped(name)}  " in text
 
 
 def test_who_leads_and_the_last_round_come_first() -> None:

@@ -111,7 +111,7 @@ def check_leader(found: Scrape) -> None:
 def check_standby(found: Scrape) -> None:
     assert (found.value("leader"), found.value("leader_transitions_total")) == (0, 0)
     assert found.value("rounds_total") == 0
-    assert found.value("moves_requested_total") is None
+    assert found.value("moves_requested_total") == 0
     assert found.value("cache_age_seconds") is not None
     for name in OF_THE_LEADER:
         assert found.value(name) is None, name

@@ -105,8 +105,10 @@ def test_fields_of_later_versions_of_the_program_are_ignored() -> None:
         (b"[" * 100_000, "NotAStatus"),
         (b'{"version":1,"program":"\xff"}', "NotAStatus"),
         (BODY.replace(b"Leader", b"Emperor"), "NotAStatus"),
+        (BODY.replace(b"00Z", b"00"), "NotAStatus"),
+        (BODY + b" " * MOST_BYTES, "NotAStatus"),
     ],
-    ids=range(6),
+    ids=range(8),
 )
 def test_what_is_no_status_is_not_taken_for_one(body: bytes, reason: str) -> None:
     found = decoded_status(body, "it")

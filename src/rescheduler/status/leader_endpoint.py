@@ -1,7 +1,8 @@
 """Asks a replica for its status: at an address, or at its pod through the API server.
 
-Whatever answers is not trusted: an answer is only read up to a limit, decoded strictly, and never
-followed to another address.
+Whatever answers is not trusted: an answer is decoded strictly, only if it is not too long, and
+never followed to another address. One from an address is not even read beyond the limit; one
+through the API server is read as all its answers are, whole, for as long as may be waited for it.
 """
 
 import asyncio
@@ -107,6 +108,10 @@ def health_address(pod: StartedPod) -> StatusAddress | None:
 
 def decoded_status(body: bytes, source: str) -> ReplicaStatus | Note:
     """The status in an answer, or why there is none."""
+    if len(body) > MOST_BYTES:
+        return Note(
+            ViewReason.NOT_A_STATUS, f"{source} answers, but with more than {MOST_BYTES:,} bytes"
+        )
     try:
         found = msgspec.json.decode(body, type=_Version).version
         if found > VERSION:

@@ -206,7 +206,8 @@ VIEW_ADVICE: dict[str, Advice] = {
         "Ask the leader: `status` prints the `kubectl port-forward` to it.",
     ),
     ViewReason.CRD_MISSING: Advice(
-        "The CustomResourceDefinitions are not installed, so nothing can be moved.",
+        "A CustomResourceDefinition is not installed. Without Migrations nothing can be moved; "
+        "without MoveRecords past moves are not shown or remembered.",
         "Install them: `rescheduler crds | kubectl apply -f -`.",
     ),
     ViewReason.RIGHT_MISSING: Advice(

@@ -9,6 +9,7 @@ never changes within a version.
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
@@ -21,6 +22,9 @@ MOST_EXAMPLES = 3
 # As many nodes as have a bar in the view of a plan.
 MOST_NODES = 30
 LONGEST_TEXT = 500
+
+Time = Annotated[datetime, msgspec.Meta(tz=True)]
+"""With a time zone: others cannot be compared with it."""
 
 
 class Role(StrEnum):
@@ -85,8 +89,8 @@ class BlockedCount(Part, frozen=True):
 class RoundState(Part, frozen=True, omit_defaults=False):
     """The last round: when, why, and what came of it."""
 
-    started_at: datetime
-    ended_at: datetime
+    started_at: Time
+    ended_at: Time
     trigger: str
     """Why it began, as the rest of a sentence."""
     reason: str
@@ -162,7 +166,7 @@ class ReplicaStatus(Part, frozen=True, omit_defaults=False):
     program: str
     """The version of the program."""
     role: Role
-    time: datetime
+    time: Time
     sync: SyncState
     replica: str = ""
     """Its name in the Lease; empty without leader election."""
@@ -171,7 +175,7 @@ class ReplicaStatus(Part, frozen=True, omit_defaults=False):
     lease: str = ""
     strategies: tuple[str, ...] = ()
     round: RoundState | None = None
-    next_round_at: datetime | None = None
+    next_round_at: Time | None = None
     queue: QueueState | None = None
     nodes: NodeSummary = NodeSummary()
     reservations: ReservationSummary = ReservationSummary()
@@ -226,7 +230,7 @@ class ClusterStatus(Part, frozen=True, omit_defaults=False):
     """What `rescheduler status` shows. What is not known is absent."""
 
     version: int
-    time: datetime
+    time: Time
     lease: LeaseState | None = None
     replica: ReplicaStatus | None = None
     """The answer of the leader, or of the replica that was asked."""

@@ -251,9 +251,14 @@ def unread(what: str, error: ReschedulerError) -> Note:
     """Why something is not shown, or may be old."""
     answer = error.answer if isinstance(error, ApiError) else str(error)
     if isinstance(error, NotFound):
+        missing = (
+            "MoveRecords, so past moves are not shown or remembered"
+            if what == MOVE_RECORD.plural
+            else "Migrations, so nothing can be moved"
+        )
         return Note(
             ViewReason.CRD_MISSING,
-            f"The API server does not know Migrations, so nothing can be moved. "
+            f"The API server does not know {missing}. "
             f"Install the CustomResourceDefinitions: {INSTALL_CRDS}",
         )
     if isinstance(error, Forbidden):

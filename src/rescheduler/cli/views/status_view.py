@@ -159,7 +159,7 @@ def leader_text(lease: LeaseState | None, replica: ReplicaStatus | None) -> Text
             return Text("the replica that was asked; there is no leader election")
         return Text("not known", style="dim")
     if not lease.holder:
-        return Text(f"nobody, Lease {lease.key}", style="red")
+        return Text(escaped(f"nobody, Lease {lease.key}"), style="red")
     age = lease.renewed_seconds_ago
     renewed = "" if age is None else f", renewed {length(age)} ago"
     return Text(escaped(f"{lease.holder}, Lease {lease.key}{renewed}"))
@@ -209,7 +209,7 @@ def result_text(last: RoundState) -> Text:
     """Why the round moved or did not."""
     style = "red" if last.reason in BAD_RESULTS else ""
     text = Text(escaped(last.sentence), style=style)
-    text.append(f" ({last.reason})", style="dim")
+    text.append(escaped(f" ({last.reason})"), style="dim")
     if last.is_unchanged:
         text.append(" Nothing has changed since the round before.", style="dim")
     return text
@@ -266,7 +266,7 @@ def blocked_table(counts: Sequence[BlockedCount]) -> Table:
         such_as = "" if each.count == 1 else "such as "
         detail = f": {example.detail}" if example.detail else ""
         text = Text(escaped(f"{such_as}{example.pod}{detail}") if example.pod else "")
-        table.add_row(f"{each.count:,}", escaped(each.reason), text)
+        table.add_row(f"{each.count:,}", Text(escaped(each.reason)), text)
     return table
 
 
@@ -421,7 +421,7 @@ def node_bars(nodes: NodeSummary, console: Console) -> Table:
     for node in nodes.fullest:
         marks = [*([] if node.is_ready else ["not Ready"]), *(["cordoned"] * node.is_cordoned)]
         table.add_row(
-            names[node.name],
+            Text(names[node.name]),
             bar(node.cpu, width, console),
             bar(node.memory, width, console),
             ", ".join(marks),

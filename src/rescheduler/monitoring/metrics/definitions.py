@@ -175,7 +175,10 @@ WATCH_LAG = _gauge(
     "Seconds since what is known of a resource was last known to be up to date.",
     "resource",
 )
-CACHE_AGE = _gauge("cache_age_seconds", "The largest watch lag of all that plans are made from.")
+CACHE_AGE = _gauge(
+    "cache_age_seconds",
+    "The largest watch lag of the kinds of the cluster, without Migrations and MoveRecords.",
+)
 
 # ---------------------------------------------------------------- extender and webhook
 
