@@ -288,7 +288,7 @@ BLOCKER_ADVICE: dict[str, Advice] = {
     ),
     "RolloutStuck": Advice(
         "The rollout of its Deployment does not go on.",
-        "Mend or undo the rollout: `kubectl rollout status` says what it waits for.",
+        "Mend or undo the rollout; the conditions of the Deployment say what it waits for.",
     ),
     "SeveralBudgets": Advice(
         "Several budgets cover it, and the API evicts no such pod.", "Leave one budget."
