@@ -2,8 +2,18 @@
 
 from dataclasses import replace
 
-from rescheduler.controller.in_flight_limiter import InFlightSlot, reached_limit, startable
+import msgspec
+
+from rescheduler.controller.in_flight_limiter import (
+    InFlightLimiter,
+    InFlightSlot,
+    reached_limit,
+    startable,
+)
+from rescheduler.migration.migration_object import Phase
+from rescheduler.migration.state_machine.observation import Observation
 from rescheduler.settings import Limit, MigrationOptions
+from tests.migration.test_machine import migration, observed
 
 
 def slot(source: str, target: str, workload: str = "w", replicas: int = 4) -> InFlightSlot:
@@ -40,3 +50,37 @@ def test_waiting_migrations_do_not_count_against_each_other() -> None:
     waiting = {f"m{number}": slot("a", f"t{number}", f"w{number}") for number in range(50)}
     waiting["last"] = slot("b", "c", "v")
     assert startable(waiting, [], options) == ["m0", "last"]
+
+
+def observed_as(name: str, phase: Phase = Phase.PENDING) -> Observation:
+    """A migration of one pod of a workload that all of these belong to."""
+    made = migration(phase=phase)
+    metadata = msgspec.structs.replace(made.metadata, name=name)
+    return observed(msgspec.structs.replace(made, metadata=metadata))
+
+
+def test_a_migration_takes_a_slot_when_it_starts_and_not_when_it_is_looked_at() -> None:
+    limiter = InFlightLimiter(MigrationOptions(max_per_workload=Limit("1")))
+    assert limiter.check(observed_as("m1")) == ""
+    assert limiter.check(observed_as("m2")) == ""
+    assert limiter.reserve(observed_as("m1")) == ""
+    assert limiter.check(observed_as("m1")) == ""
+    assert limiter.check(observed_as("m2")) != ""
+    assert limiter.reserve(observed_as("m2")) != ""
+    assert len(limiter) == 1
+
+
+def test_a_free_slot_that_is_not_taken_is_offered_to_the_next() -> None:
+    limiter = InFlightLimiter(MigrationOptions(max_in_flight=1))
+    running = observed_as("m0", Phase.IN_PROGRESS).migration
+    limiter.update(running.key, running)
+    first, second = (observed_as(name).migration for name in ("m1", "m2"))
+    assert all(limiter.check(observed_as(name)) for name in ("m1", "m2"))
+    assert limiter.must_still_wait(first.key)
+
+    assert limiter.update(running.key, None) == [first.key]
+    assert not limiter.must_still_wait(first.key)
+    # The first finds that it has to wait for something else.
+    assert limiter.update(first.key, first) == [second.key]
+    assert not limiter.must_still_wait(second.key)
+    assert limiter.update(second.key, second) == []

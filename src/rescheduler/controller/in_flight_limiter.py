@@ -37,26 +37,53 @@ class InFlightSlot:
 
 
 class InFlightLimiter:
-    """Keeps migrations within the limits. A free slot is reserved at once."""
+    """Keeps migrations within the limits. A slot is reserved just before a migration starts."""
 
     def __init__(self, options: MigrationOptions) -> None:
         self.options = options
         self._in_flight: dict[str, InFlightSlot] = {}
         self._waiting: dict[str, InFlightSlot] = {}
+        self._offered: set[str] = set()
+        """Those that waited for a slot and may start now; the others wait for what they do."""
 
     def __len__(self) -> int:
         return len(self._in_flight)
 
+    def check(self, o: Observation) -> str:
+        """The limit that keeps a migration from starting now, if any; it waits for a slot then."""
+        key, slot = o.migration.key, slot_to_start(o)
+        limit = self._limit_for(key, slot)
+        if limit:
+            self._waiting.setdefault(key, slot)
+        else:
+            self._waiting.pop(key, None)
+        return limit
+
     def reserve(self, o: Observation) -> str:
-        """Reserve a slot for a migration that wants to start; the limit that forbids it, if any."""
-        return self._reserve(o.migration.key, slot_to_start(o))
+        """Reserve a slot for a migration that starts now; the limit that forbids it, if any.
+
+        One that may yet wait for something else must not reserve: others would find the limit
+        reached, then not, for as long as it is looked at.
+        """
+        limit = self.check(o)
+        if not limit:
+            self._in_flight[o.migration.key] = slot_to_start(o)
+        return limit
 
     def must_still_wait(self, key: str) -> bool:
-        """Whether there is still no slot for a waiting migration; if there is, it is reserved."""
-        return key in self._waiting and bool(self._reserve(key, self._waiting[key]))
+        """Whether there is still no slot for a waiting migration; if there is, it is offered."""
+        if key not in self._waiting:
+            return False
+        if self._limit_for(key, self._waiting[key]):
+            return True
+        del self._waiting[key]
+        self._offered.add(key)
+        return False
 
     def update(self, key: str, migration: Migration | None) -> list[str]:
         """Take note of a migration's phase; the keys of those that may start because of it."""
+        was_offered = key in self._offered
+        self._offered.discard(key)
         if migration is not None and migration.is_in_progress:
             self._in_flight[key] = slot_of(migration)
             self._waiting.pop(key, None)
@@ -64,21 +91,15 @@ class InFlightLimiter:
         if migration is None or migration.is_finished:
             self._waiting.pop(key, None)
         was_in_flight = self._in_flight.pop(key, None) is not None
-        return self.startable() if was_in_flight else []
+        return self.startable() if was_in_flight or was_offered else []
 
     def startable(self) -> list[str]:
         """The keys of waiting migrations that may start now."""
         return startable(self._waiting, self._in_flight.values(), self.options)
 
-    def _reserve(self, key: str, slot: InFlightSlot) -> str:
+    def _limit_for(self, key: str, slot: InFlightSlot) -> str:
         others = [taken for other, taken in self._in_flight.items() if other != key]
-        limit = reached_limit(slot, others, self.options)
-        if limit:
-            self._waiting.setdefault(key, slot)
-        else:
-            self._waiting.pop(key, None)
-            self._in_flight[key] = slot
-        return limit
+        return reached_limit(slot, others, self.options)
 
 
 def slot_of(migration: Migration) -> InFlightSlot:

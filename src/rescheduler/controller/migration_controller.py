@@ -52,7 +52,7 @@ from rescheduler.migration.state_machine.actions import (
     Wait,
     Write,
 )
-from rescheduler.migration.state_machine.machine import decide, is_committed
+from rescheduler.migration.state_machine.machine import decide, is_committed, is_start
 from rescheduler.migration.state_machine.observation import Observation, Refusal
 from rescheduler.migration.state_machine.refusals import (
     handler_failed,
@@ -334,7 +334,7 @@ class MigrationController:
             return replace(o, refusals=tuple(self._refusals[migration.key]))
         self._refusals.pop(migration.key, None)
         if migration.status.phase == Phase.PENDING and o.old is not None:
-            return replace(o, reached_limit=self._limiter.reserve(o))
+            return replace(o, reached_limit=self._limiter.check(o))
         return o
 
     async def _decide(self, o: Observation) -> tuple[Wait | Write, Observation]:
@@ -343,6 +343,10 @@ class MigrationController:
         while isinstance(action, Ask):
             o = await self._observer.answer(action.question, o)
             action = decide(o)
+        if is_start(action, o) and (limit := self._limiter.reserve(o)):
+            o = replace(o, reached_limit=limit)
+            action = decide(o)
+            assert isinstance(action, Wait)
         return action, o
 
     async def _carry_out(self, action: Write, o: Observation) -> bool:

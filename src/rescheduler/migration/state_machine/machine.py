@@ -29,6 +29,7 @@ from rescheduler.migration.state_machine.actions import (
     Ask,
     DeleteMigration,
     Question,
+    UpdateStatus,
     Wait,
 )
 from rescheduler.migration.state_machine.diagnosis import (
@@ -89,6 +90,15 @@ def decide(o: Observation) -> Action:
 def is_committed(o: Observation) -> bool:
     """Whether the attempt can no longer be rolled back."""
     return MODES[o.migration.status.mode or Mode.EVICT].is_committed(o)
+
+
+def is_start(action: Action, o: Observation) -> bool:
+    """Whether the migration counts as in flight once this action has been carried out."""
+    return (
+        o.migration.status.phase == Phase.PENDING
+        and isinstance(action, UpdateStatus)
+        and action.status.phase == Phase.IN_PROGRESS
+    )
 
 
 def decide_finished(o: Observation) -> Action:
