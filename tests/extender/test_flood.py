@@ -162,7 +162,7 @@ async def test_migrations_complete_and_health_is_answered_during_a_flood(
         *("--webhook-url", f"https://127.0.0.1:{port}", "--no-leader-election"),
     )
     wait_until(lambda: "Finished a round" in output(), what="it runs")
-    wait_until_webhook_is_called(sandbox)
+    wait_until_webhook_is_called(sandbox, as_shipped=True)
     context = flood_context(bundle, tmp_path, client)
     flood = Flood(port, context, sandbox.namespace)
     async with flood.running():

@@ -1,4 +1,7 @@
-"""The webhook is registered only when the cluster has been read: before, it could steer nothing."""
+"""The webhook is registered only when the cluster has been read: before, it could steer nothing.
+
+And it is registered so that pods are created whatever happens to us.
+"""
 
 import asyncio
 from pathlib import Path
@@ -59,7 +62,10 @@ async def test_the_webhook_is_registered_when_the_whole_cluster_has_been_read(
                 server.is_readable = True
                 path = f"{CONFIGURATIONS}/{CONFIGURATION_NAME}"
                 await eventually(lambda: cluster.client.exists(path), "the webhook is registered")
+                (webhook,) = cluster.client.get(path)["webhooks"]
                 cluster.client.delete(path)
             finally:
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
+    # No pod waits for us for longer, and none is refused.
+    assert (webhook["timeoutSeconds"], webhook["failurePolicy"]) == (1, "Ignore")

@@ -40,6 +40,10 @@ OTHER_VALUES: dict[str, Any] = {
     "nodeSelector": {"kubernetes.io/os": "linux"},
     "tolerations": [{"key": "infra", "operator": "Exists"}],
     "resources": {"limits": {"memory": "1Gi"}},
+    "extraArgs": ["--log-format=json", "--trace-endpoint=http://collector.$(ZONE):4318"],
+    "extraEnv": [{"name": "ZONE", "value": "a"}],
+    "scheduler.extraArgs": ["--v=4"],
+    "networkPolicy.extraEgress": [{"ports": [{"port": 4318, "protocol": "TCP"}]}],
     "networkPolicy.apiServerPorts": [8443],
     "networkPolicy.monitoringFrom": [{"namespaceSelector": {"matchLabels": {"team": "ops"}}}],
     "monitoring.alerts": True,
@@ -112,6 +116,7 @@ def test_the_server_accepts_every_combination_of_switches(
         ("dryrun=true", "dryrun"),
         ("networkPolicy.apiServerPorts=[70000]", "apiServerPorts"),
         ('image.pullPolicy="Sometimes"', "pullPolicy"),
+        ('extraArgs="--log-format=json"', "extraArgs"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(helm: Helm, value: str, problem: str) -> None:

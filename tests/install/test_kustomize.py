@@ -1,7 +1,9 @@
 """`kubectl apply -k deploy/` installs what the code declares, in any namespace."""
 
 import json
+import re
 import shutil
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,11 @@ import pytest
 import yaml
 
 from rescheduler.install.manifests import manifests
+from rescheduler.install.options import DEFAULTS
 from testcluster import TestCluster
 from tests.install.installs import INSTALLS, MONITORING
 from tests.install.prometheus_operator import serve_operator_kinds
-from tests.install.test_files import DEPLOY
+from tests.install.test_files import DEPLOY, ROOT
 
 
 def by_identity(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -44,6 +47,33 @@ def test_kustomize_gives_what_the_code_declares(
     assert built(cluster, tmp_path / "deploy") == by_identity(manifests({}, namespace))
     file.write_text(text.replace("# components: [monitoring]", "components: [monitoring]"))
     assert built(cluster, tmp_path / "deploy") == by_identity(manifests(MONITORING, namespace))
+
+
+@pytest.mark.parametrize("page", ["deployment.md", "logs-and-events.md"])
+def test_what_a_page_adds_by_a_patch_is_what_its_values_add(
+    cluster: TestCluster, page: str, tmp_path: Path
+) -> None:
+    (patch,), (values,) = (snippets(page, first) for first in ("patches:", "extraArgs:"))
+    shutil.copytree(DEPLOY, tmp_path / "deploy")
+    file = tmp_path / "deploy" / "kustomization.yaml"
+    file.write_text(file.read_text() + patch)
+    given = yaml.safe_load(values)
+    chosen = {path: value_at(given, path) for path in DEFAULTS if value_at(given, path)}
+    assert built(cluster, tmp_path / "deploy") == by_identity(manifests(chosen))
+
+
+def snippets(page: str, first: str) -> list[str]:
+    """The parts of a page that are indented, of which the first word is given."""
+    blocks = re.findall(r"(?:^(?: {4}.*)\n)+", (ROOT / "docs" / page).read_text(), re.M)
+    texts = [textwrap.dedent(block) for block in blocks]
+    return [text for text in texts if text.startswith(first)]
+
+
+def value_at(tree: Any, path: str) -> Any:
+    """A value by its dotted path, or None."""
+    for name in path.split("."):
+        tree = (tree or {}).get(name)
+    return tree
 
 
 def built(cluster: TestCluster, directory: Path) -> dict[tuple[str, str], dict[str, Any]]:

@@ -6,6 +6,7 @@ import yaml
 from rescheduler.install.tree import (
     Comment,
     Expressions,
+    Items,
     Value,
     ValueText,
     When,
@@ -20,10 +21,10 @@ TREE = {
     "size": Value("size"),
     When("big"): {"extra": Value("labels")},
     "file": ValueText("labels"),
-    "items": ["a", {When("big"): ["b", Comment("about c"), "c"]}],
+    "items": ["a", {When("big"): ["b", Comment("about c"), "c"]}, Items("more")],
 }
 EXPRESSIONS = Expressions(
-    {"size": ".Values.size", "labels": ".Values.labels"},
+    {"size": ".Values.size", "labels": ".Values.labels", "more": ".Values.more"},
     {"big": "gt .Values.size 1"},
     frozenset({"labels"}),
 )
@@ -31,11 +32,11 @@ EXPRESSIONS = Expressions(
 
 @pytest.mark.parametrize("is_big", [False, True])
 def test_switches_and_options_are_resolved(is_big: bool) -> None:
-    options = {"size": 3, "labels": {"x": "y"}}
+    options = {"size": 3, "labels": {"x": "y"}, "more": ["d", "e"]}
     found = resolved(TREE, options, {"big"} if is_big else set())
-    expected = {"size": 3, "file": "x: y\n", "items": ["a"]}
+    expected = {"size": 3, "file": "x: y\n", "items": ["a", "d", "e"]}
     if is_big:
-        expected |= {"extra": {"x": "y"}, "items": ["a", "b", "c"]}
+        expected |= {"extra": {"x": "y"}, "items": ["a", "b", "c", "d", "e"]}
     assert without_comments(found) == expected
     text = dumped(found)
     assert text.startswith("# why it is so\nsize: 3\n")
@@ -59,6 +60,9 @@ items:
 - b
 # about c
 - c
+{{- end }}
+{{- with .Values.more }}
+{{- toYaml . | nindent 0 }}
 {{- end }}
 """
     )

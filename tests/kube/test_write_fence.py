@@ -3,8 +3,6 @@
 import asyncio
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -14,10 +12,10 @@ from rescheduler.kube.transport import new_socket
 from testcluster import TestCluster
 from testcluster.waiting import wait_until
 from tests.kube.faultproxy import FaultProxy, is_write, lose_answer
+from tests.kube.silent_webhook import WEBHOOK_SECONDS, silent_webhook
 from tests.kube.support import Outside, config_map, path_of
 
-WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-WEBHOOK_SECONDS = 3
+CONFIG_MAPS = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
 
 
 class Fence:
@@ -122,7 +120,7 @@ async def test_the_server_gives_up_a_write_when_its_time_is_over(
     cluster: TestCluster, client: Client, outside: Outside, namespace: str
 ) -> None:
     """A webhook does not answer, and is ignored after three seconds: then the object is created."""
-    with silent_webhook(outside, namespace):
+    with silent_webhook(outside.client, namespace, CONFIG_MAPS):
         await asyncio.to_thread(wait_until_webhook_is_asked, outside, namespace)
         fenced = client.fenced(Fence(server_seconds=1.0))
         with pytest.raises(OutcomeUnknown):
@@ -131,36 +129,6 @@ async def test_the_server_gives_up_a_write_when_its_time_is_over(
         await client.create(path_of(namespace=namespace), config_map(f"{namespace}/patient"))
     assert outside.client.exists(path_of(f"{namespace}/patient"))
     assert not outside.client.exists(path_of(f"{namespace}/late"))
-
-
-@contextmanager
-def silent_webhook(outside: Outside, namespace: str) -> Iterator[None]:
-    """A webhook for the config maps of a namespace, behind a server that says nothing."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
-        webhook = {
-            "name": "silent.example.com",
-            "clientConfig": {"url": f"https://127.0.0.1:{silent.getsockname()[1]}/"},
-            "rules": [{**rule, "operations": ["CREATE"]}],
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-            "failurePolicy": "Ignore",
-            "timeoutSeconds": WEBHOOK_SECONDS,
-            "sideEffects": "None",
-            "admissionReviewVersions": ["v1"],
-        }
-        outside.client.create(
-            WEBHOOKS,
-            {
-                "apiVersion": "admissionregistration.k8s.io/v1",
-                "kind": "ValidatingWebhookConfiguration",
-                "metadata": {"name": namespace},
-                "webhooks": [webhook],
-            },
-        )
-        try:
-            yield
-        finally:
-            outside.client.delete(f"{WEBHOOKS}/{namespace}")
 
 
 def wait_until_webhook_is_asked(outside: Outside, namespace: str) -> None:

@@ -259,17 +259,16 @@ def test_a_pod_that_is_on_no_node_yet_is_waited_for() -> None:
     assert action == Wait(message="waiting: pod db-0 is on no node yet")
 
 
-def test_a_pod_that_runs_to_completion_is_evicted_only_as_it_was_observed() -> None:
+def test_no_pod_is_evicted_while_another_one_may_still_be_by_a_move_that_was_cancelled() -> None:
     of = in_progress(step=Step.EVICTING)
-    labels = migration_labels.pod_labels(of, migration_labels.IN_PROGRESS)
-    for policy in ("Always", "OnFailure", "Never"):
-        old = msgspec.structs.replace(
-            pod(labels=labels), spec=MovingPodSpec("a", restart_policy=policy)
-        )
-        answers = QuestionAnswers(siblings=WHOLE, eviction=EvictionAnswer(True))
-        action = decide(observed(of, old=old, answers=answers))
-        assert isinstance(action, EvictPod)
-        assert action.only_as_observed == (policy != "Always")
+    old = pod(labels=migration_labels.pod_labels(of, migration_labels.IN_PROGRESS))
+    allowed = QuestionAnswers(siblings=WHOLE, eviction=EvictionAnswer(True))
+    assert isinstance(decide(observed(of, old=old, answers=allowed)), EvictPod)
+    unrestored = replace(WHOLE, unrestored=(PodId("other", "db-1"),))
+    answers = replace(allowed, siblings=unrestored)
+    action = decide(observed(of, old=old, answers=answers))
+    assert isinstance(action, Wait)
+    assert "pod db-1 is not yet restored" in action.message
 
 
 def test_a_pod_that_another_migration_moves_is_waited_for() -> None:

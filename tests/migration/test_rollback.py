@@ -23,7 +23,6 @@ from rescheduler.migration.moving_pod import (
 )
 from rescheduler.migration.state_machine.actions import (
     DeletePod,
-    EvictPod,
     PatchPod,
     UpdateStatus,
 )
@@ -110,12 +109,6 @@ def test_the_copy_goes_if_the_original_went_before_anyone_had_asked_it_to() -> N
     found = action(migration(Step.UNDOING, new_node=""), None)
     assert isinstance(found, DeletePod)
     assert found.pod == COPY
-
-
-def test_an_eviction_that_comes_late_does_not_take_an_original_that_is_to_stay() -> None:
-    found = action(migration(Step.HANDING_OVER), ORIGINAL)
-    assert isinstance(found, EvictPod)
-    assert found.only_as_observed
 
 
 def test_the_copy_stays_if_the_server_refuses_to_restore_the_original() -> None:

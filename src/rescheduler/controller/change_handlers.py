@@ -8,8 +8,7 @@ from rescheduler.controller import watch_index
 from rescheduler.controller.in_flight_limiter import InFlightLimiter
 from rescheduler.controller.watch_index import WatchIndex
 from rescheduler.controller.work_queue import WorkQueue
-from rescheduler.labels import MIGRATION_ID, MIGRATION_NAME
-from rescheduler.migration.leftover_cleanup import is_part_of
+from rescheduler.labels import MIGRATION_ID
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.migration.moving_pod import MovingPod
@@ -83,7 +82,7 @@ class ChangeHandlers:
 
     def _labelled_pod_changed(self, change: TableChange, pod: MovingPod | None) -> None:
         self._queue_watching(watch_index.LABELLED_POD, change.key)
-        if pod is not None and self._may_be_leftover(pod):
+        if pod is not None and self._watches.may_be_leftover(pod):
             self._queue.add(WorkItem("Pod", change.key))
 
     def _budget_changed(self, change: TableChange) -> None:
@@ -106,12 +105,6 @@ class ChangeHandlers:
             self._queue.add(WorkItem("Migration", migration))
 
     # ------------------------------------------------------------ leftovers
-
-    def _may_be_leftover(self, pod: MovingPod) -> bool:
-        """Whether no known migration takes care of a labelled pod."""
-        name = pod.metadata.annotations.get(MIGRATION_NAME, "")
-        migration = self._watches.migrations.get(f"{pod.metadata.namespace}/{name}")
-        return not is_part_of(pod, migration)
 
     def _queue_objects_of(self, migration_uid: str) -> None:
         """A migration is over: check whether it has left anything behind."""

@@ -21,7 +21,7 @@ from rescheduler.install.pods import (
     probe,
 )
 from rescheduler.install.rights import LEASE_NAME, SECRET_NAME
-from rescheduler.install.tree import Tree, Value, ValueText, When
+from rescheduler.install.tree import Items, Tree, Value, ValueText, When
 
 CONFIG_NAME = "rescheduler-config"
 CONFIG_DIRECTORY = "/etc/rescheduler"
@@ -82,8 +82,9 @@ def controller_container() -> dict[Any, Tree]:
             {When("ownCertificates"): issuing},
             {When("certManager"): reading},
             f"--health=:{MONITORING_PORT}",
+            Items("extraArgs"),
         ],
-        "env": [own_namespace(), own_uid()],
+        "env": [own_namespace(), own_uid(), Items("extraEnv")],
         "ports": [
             {When("extender"): [{"name": SERVING, "containerPort": EXTENDER_PORT}]},
             {"name": MONITORING, "containerPort": MONITORING_PORT},
@@ -160,7 +161,11 @@ def network_policy() -> dict[Any, Tree]:
             "podSelector": {"matchLabels": labels(CONTROLLER)},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{When("extender"): [serving]}, monitoring],
-            "egress": [{"ports": dns}, {"ports": Value("apiServerPorts")}],
+            "egress": [
+                {"ports": dns},
+                {"ports": Value("apiServerPorts")},
+                Items("networkPolicy.extraEgress"),
+            ],
         },
     }
 

@@ -29,6 +29,7 @@ WORD: JsonSchema = {"type": "string", "minLength": 1}
 COUNT: JsonSchema = {"type": "integer", "minimum": 1}
 MAPPING: JsonSchema = {"type": "object"}
 OBJECTS: JsonSchema = {"type": "array", "items": {"type": "object"}}
+WORDS: JsonSchema = {"type": "array", "items": {"type": "string", "minLength": 1}}
 PORTS: JsonSchema = {
     "type": "array",
     "minItems": 1,
@@ -143,6 +144,23 @@ OPTIONS = (
         MAPPING,
         "Requests and limits of the second scheduler.",
     ),
+    InstallOption(
+        "extraArgs",
+        [],
+        WORDS,
+        "More arguments of the controller, such as [--log-format=json]; rescheduler run --help "
+        "lists all. They may name variables: $(POD_NAMESPACE).",
+    ),
+    InstallOption(
+        "extraEnv",
+        [],
+        OBJECTS,
+        "More environment variables of the controller, such as "
+        "[{name: OTEL_SERVICE_NAME, value: mover}].",
+    ),
+    InstallOption(
+        "scheduler.extraArgs", [], WORDS, "More arguments of the second scheduler, such as [--v=4]."
+    ),
     InstallOption("nodeSelector", {}, MAPPING, "Labels of the nodes to run on."),
     InstallOption("tolerations", [], OBJECTS, "Taints of nodes to run on all the same."),
     InstallOption(
@@ -169,6 +187,13 @@ OPTIONS = (
         OBJECTS,
         "Who may read metrics and status, as peers of a NetworkPolicy; anyone if it is empty. "
         "Kubelets always may.",
+    ),
+    InstallOption(
+        "networkPolicy.extraEgress",
+        [],
+        OBJECTS,
+        "What else the controller may reach, as egress rules of a NetworkPolicy: for example a "
+        "collector of traces.",
     ),
     InstallOption(
         "monitoring.annotations",

@@ -18,7 +18,7 @@ from rescheduler.install.pods import (
     probe,
 )
 from rescheduler.install.rights import SCHEDULER_LEASE_NAME, SECRET_NAME
-from rescheduler.install.tree import Comment, Tree, Value, When, dumped
+from rescheduler.install.tree import Comment, Items, Tree, Value, When, dumped
 
 CONFIG_NAME = "rescheduler-scheduler-config"
 CONFIG_DIRECTORY, CONFIG_FILE = "/etc/rescheduler-scheduler", "scheduler-configuration.yaml"
@@ -145,6 +145,7 @@ def scheduler_container() -> dict[Any, Tree]:
             "kube-scheduler",
             f"--config={CONFIG_DIRECTORY}/{CONFIG_FILE}",
             "--leader-elect-resource-namespace=$(POD_NAMESPACE)",
+            Items("scheduler.extraArgs"),
         ],
         "env": [own_namespace()],
         "ports": [{"name": "https", "containerPort": HEALTH_PORT}],

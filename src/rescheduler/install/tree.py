@@ -1,8 +1,9 @@
 """Objects as trees with options and switches in them: resolved, or written as templates of Helm.
 
-A tree is what YAML can hold, and four things more:
+A tree is what YAML can hold, and five things more:
 
 - `Value("replicas")` stands for an option.
+- `Items("extraArgs")` in a list adds the items of an option that is a list.
 - `{When("extender"): {...}}` in a mapping adds these fields if the switch is on;
   `{When("extender"): [...]}` in a list adds these items.
 - `Comment("why")` as a key or an item is a comment, above what follows.
@@ -23,6 +24,13 @@ Tree = Any
 @dataclass(frozen=True)
 class Value:
     """An option, by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Items:
+    """The items of an option that is a list, in another list."""
 
     name: str
 
@@ -76,7 +84,9 @@ def resolved(tree: Tree, options: Mapping[str, Any], switches: set[str]) -> Tree
     def items(node: list[Tree]) -> Iterator[Tree]:
         for item in node:
             conditional = conditional_items(item)
-            if conditional is None:
+            if isinstance(item, Items):
+                yield from options[item.name]
+            elif conditional is None:
                 yield resolve(item)
             elif conditional[0].switch in switches:
                 yield from items(conditional[1])
@@ -176,6 +186,8 @@ def _marked(tree: Tree) -> Tree:
             return _MARK.format("value", tree.name)
         case ValueText():
             return _MARK.format("text", tree.name)
+        case Items():
+            return _MARK.format("items", tree.name)
         case dict():
             marked = list(_marked_fields(tree))
             # Two switches may not have the same fields: PyYAML could not write both.
@@ -230,6 +242,7 @@ def _unmarked(line: str, expressions: Expressions) -> str:
         "end": lambda: f"{indent}{{{{- end }}}}",
         "value": lambda: _with_value(found, expressions),
         "text": lambda: _with_text(found, expressions),
+        "items": lambda: _with_items(found, expressions),
     }
     return writers[found["what"]]()
 
@@ -247,3 +260,9 @@ def _with_text(line: re.Match[str], expressions: Expressions) -> str:
     depth = len(line["indent"]) + 2
     expression = expressions.values[line["text"]]
     return f"{line['indent']}{line['key']}|\n{{{{ toYaml {expression} | indent {depth} }}}}"
+
+
+def _with_items(line: re.Match[str], expressions: Expressions) -> str:
+    indent, expression = line["indent"], expressions.values[line["text"]]
+    lines = (f"with {expression}", f"toYaml . | nindent {len(indent)}", "end")
+    return "\n".join(f"{indent}{{{{- {each} }}}}" for each in lines)

@@ -63,10 +63,17 @@ class Executor:
                 self._migrations.forget(metadata.key)
 
     async def _evict(self, action: EvictPod) -> None:
-        pod = action.pod
-        version = pod.metadata.resource_version if action.only_as_observed else ""
+        """Evict the old pod, if nobody has changed it since.
+
+        The end of an attempt writes on the pod, so that an eviction which is still on its way, for
+        example one that a controller had sent before it was killed, is rejected from then on.
+        """
+        metadata = action.pod.metadata
         await self._server.evict(
-            pod.key, uid=pod.uid, version=version, grace_seconds=action.grace_seconds
+            metadata.key,
+            uid=metadata.uid,
+            version=metadata.resource_version,
+            grace_seconds=action.grace_seconds,
         )
 
     async def patch_pod(self, action: PatchPod) -> None:

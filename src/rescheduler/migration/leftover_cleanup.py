@@ -17,8 +17,9 @@ from rescheduler.log_context import about_migration
 from rescheduler.migration import migration_labels
 from rescheduler.migration.executor import Executor
 from rescheduler.migration.migration_object import Migration
+from rescheduler.migration.migration_watches import is_part_of, is_unadopted_new_pod
 from rescheduler.migration.moving_pod import MovingPod, PodMeta
-from rescheduler.migration.new_pod import COPY_PREFIX, new_pod_name
+from rescheduler.migration.new_pod import COPY_PREFIX
 from rescheduler.migration.observer import Observer
 from rescheduler.migration.state_machine.actions import DeleteBudget, DeletePod, PatchPod, Wait
 from rescheduler.migration.state_machine.service_departure import (
@@ -37,24 +38,6 @@ class LabelledBudget(Part, frozen=True):
     """A temporary disruption budget, with the labels that name its migration."""
 
     metadata: PodMeta
-
-
-def is_part_of(pod: MovingPod, migration: Migration | None) -> bool:
-    """Whether this migration still takes care of a labelled pod."""
-    if migration is None or migration.is_finished:
-        return False
-    if not migration_labels.is_labelled_for(pod, migration):
-        return False
-    if is_unadopted_new_pod(pod):
-        return pod.metadata.name == new_pod_name(migration)
-    return migration.is_in_progress
-
-
-def is_unadopted_new_pod(pod: MovingPod) -> bool:
-    """Whether a migration has created the pod and no workload has adopted it."""
-    is_new = ORIGINAL_POD in pod.metadata.annotations and pod.metadata.controller is None
-    has_migration = bool(pod.metadata.labels.get(MIGRATION_ID))
-    return is_new and migration_labels.is_in_progress(pod) and has_migration
 
 
 def cleanup_action(

@@ -9,11 +9,13 @@ from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.clock import WALL_CLOCK
 from rescheduler.kube.listwatch import ListWatch, WatchSettings
 from rescheduler.kube.live_store import LiveStore, all_of
+from rescheduler.labels import MIGRATION_ID, MIGRATION_NAME, ORIGINAL_POD
+from rescheduler.migration import migration_labels
 from rescheduler.migration.crd import NAME
 from rescheduler.migration.memory.move_memory import MoveMemory
-from rescheduler.migration.migration_labels import is_in_progress
 from rescheduler.migration.migration_object import MIGRATION, Migration
 from rescheduler.migration.moving_pod import LABELLED_POD, MovingPod
+from rescheduler.migration.new_pod import new_pod_name
 from rescheduler.migration.read_your_writes import ReadYourWrites
 from rescheduler.migration.workload_findings import WorkloadFindings
 from rescheduler.model.tables.cluster_tables import ClusterTables
@@ -55,7 +57,7 @@ class MigrationWatches:
         self._migration_table: ObjectTable[Migration] = ObjectTable(MIGRATION)
         self._pod_table: ObjectTable[MovingPod] = ObjectTable(LABELLED_POD)
         self.migrations = ReadYourWrites(self._migration_table, lambda migration: True, clock)
-        self.pods = ReadYourWrites(self._pod_table, is_in_progress, clock)
+        self.pods = ReadYourWrites(self._pod_table, migration_labels.is_in_progress, clock)
         self._migration_watch = ListWatch(server, self._migration_table, settings, clock, chance)
         self._pod_watch = ListWatch(server, self._pod_table, settings, clock, chance)
         # Before all other subscribers, which may read what was written.
@@ -75,6 +77,12 @@ class MigrationWatches:
     def labelled_pods(self) -> Mapping[str, MovingPod]:
         """By key: the pods labelled with a migration that may still be rolled back."""
         return self._pod_table.by_key()
+
+    def may_be_leftover(self, pod: MovingPod) -> bool:
+        """Whether no known migration takes care of a pod that is labelled with one."""
+        name = pod.metadata.annotations.get(MIGRATION_NAME, "")
+        migration = self.migrations.get(f"{pod.metadata.namespace}/{name}")
+        return migration_labels.is_in_progress(pod) and not is_part_of(pod, migration)
 
     def subscribe(
         self, migration_changed: MigrationChanged, labelled_pod_changed: LabelledPodChanged
@@ -134,3 +142,21 @@ class MigrationWatches:
         except NotFound as error:
             raise CrdMissing from error
         await all_of([self._pod_watch.wait_synced(), self.store.synced()])
+
+
+def is_part_of(pod: MovingPod, migration: Migration | None) -> bool:
+    """Whether this migration still takes care of a labelled pod."""
+    if migration is None or migration.is_finished:
+        return False
+    if not migration_labels.is_labelled_for(pod, migration):
+        return False
+    if is_unadopted_new_pod(pod):
+        return pod.metadata.name == new_pod_name(migration)
+    return migration.is_in_progress
+
+
+def is_unadopted_new_pod(pod: MovingPod) -> bool:
+    """Whether a migration has created the pod and no workload has adopted it."""
+    is_new = ORIGINAL_POD in pod.metadata.annotations and pod.metadata.controller is None
+    has_migration = bool(pod.metadata.labels.get(MIGRATION_ID))
+    return is_new and migration_labels.is_in_progress(pod) and has_migration

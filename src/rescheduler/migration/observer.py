@@ -39,9 +39,11 @@ from rescheduler.migration.state_machine.observation import (
     Departure,
     EvictionAnswer,
     Observation,
+    PodId,
     ReplicaCounts,
     TargetAnswer,
     WorkloadPods,
+    id_of,
 )
 from rescheduler.migration.state_machine.service_departure import may_be_sent_traffic
 from rescheduler.migration.workload_cache import ADOPTING_KINDS, Owner, WorkloadCache
@@ -80,6 +82,7 @@ class Observer:
         self._pods = watches.pods
         self._findings = watches.findings
         self._all_migrations = watches.all_migrations
+        self._may_be_leftover = watches.may_be_leftover
         self.placing_blocker = ""
         """Why this API server cannot place a pod on a chosen node; empty if it can."""
         self._workloads = WorkloadCache(server, watches.tables)
@@ -246,6 +249,7 @@ class Observer:
         assert owner is not None
         adopts = o.workload is not None
         found, old = WorkloadPods(), None
+        unrestored: list[PodId] = []
         namespace = o.migration.metadata.namespace
         text = self._selector_of(namespace, owner, o.workload)
         async for page in self._pages(POD, MovingPod, namespace, text):
@@ -255,10 +259,15 @@ class Observer:
                 if controller_uid(pod) == owner.uid or (adopts and not controller_uid(pod))
             ]
             found = found.with_page(pods)
+            unrestored += [id_of(pod) for pod in pods if self._is_unrestored(pod, o.migration)]
             old = next((pod for pod in pods if pod.uid == o.migration.spec.pod.uid), old)
         if o.old is not None and old is None:
             old = await self._old_pod(o.migration, fresh=True)
-        return found, old
+        return replace(found, unrestored=tuple(unrestored)), old
+
+    def _is_unrestored(self, pod: MovingPod, migration: Migration) -> bool:
+        is_other = pod.uid != migration.spec.pod.uid
+        return is_other and not pod.is_deleting and self._may_be_leftover(pod)
 
     async def _candidates(self, o: Observation) -> tuple[MovingPod, ...]:
         """The pods of the old pod's controller that may be its replacement."""

@@ -105,13 +105,11 @@ class DeletePod:
 
 @dataclass(frozen=True)
 class EvictPod:
-    """Evict the old pod."""
+    """Evict the old pod, if nobody has changed it since."""
 
     name: str
     pod: MovingPod
     grace_seconds: int
-    only_as_observed: bool = False
-    """Whether the server must reject the eviction if the pod was changed since."""
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,11 @@ from rescheduler.migration.state_machine.diagnosis import (
     termination_reason,
 )
 from rescheduler.migration.state_machine.mode_selection import workload_reference
-from rescheduler.migration.state_machine.observation import Observation, WorkloadPods
+from rescheduler.migration.state_machine.observation import Observation, PodId, WorkloadPods
 from rescheduler.migration.state_machine.rollback import delete_budget
+from rescheduler.migration.state_machine.service_departure import soon
 from rescheduler.model.moves import Mode, Outcome
-from rescheduler.model.rules.immovable_pods import is_job, runs_to_completion
+from rescheduler.model.rules.immovable_pods import is_job
 
 MIN_GRACE_SECONDS = 30
 # A second for the precision of creation times, two for the difference of the clocks.
@@ -97,6 +98,8 @@ def evict(o: Observation, old: MovingPod) -> Action:
             return Ask(Question.SIBLINGS)
         if reason := incomplete_reason(o, o.answers.siblings):
             return postpone(o, old, reason)
+        if unrestored := o.answers.siblings.unrestored:
+            return soon(postpone(o, old, unrestored_reason(unrestored)))
         if action := remember_newest_sibling(o, o.answers.siblings):
             return action
     answer = o.answers.eviction
@@ -106,17 +109,21 @@ def evict(o: Observation, old: MovingPod) -> Action:
         return delete_used_up_budget(o, old) or postpone(o, old, answer.text)
     if action := service_departure.leave_shared_services(o, old, wait_or_fail):
         return action
-    # Budgets do not protect a pod that has finished. So one that may finish at any moment is only
-    # evicted as it was observed: nobody would replace it.
-    may_finish = runs_to_completion(old.spec.restart_policy)
-    # And one that has left its Services must not be back in them.
-    is_fixed = may_finish or old.has_left_services
-    return EvictPod("evict", old, grace_seconds_of(old), only_as_observed=is_fixed)
+    return EvictPod("evict", old, grace_seconds_of(old))
 
 
 def postpone(o: Observation, old: MovingPod, reason: str) -> Action:
     """Wait with the eviction; meanwhile the old pod serves as before."""
     return service_departure.rejoin_services(old, o.now) or wait_or_fail(o, reason)
+
+
+def unrestored_reason(pods: tuple[PodId, ...]) -> str:
+    """Why a pod that an earlier move has left behind holds up the eviction of another one.
+
+    That move was cancelled, and its eviction may still be on its way. It is rejected once the pod
+    is restored.
+    """
+    return f"pod {pods[0].name} is not yet restored after a move that was cancelled"
 
 
 def remember_newest_sibling(o: Observation, siblings: WorkloadPods) -> Action | None:

@@ -125,6 +125,8 @@ class WorkloadPods:
     """When the newest of the active ones was created."""
     expendable: tuple[PodId, ...] = ()
     """Those that got a deletion cost as low from somebody else."""
+    unrestored: tuple[PodId, ...] = ()
+    """Those that carry labels of a migration that no longer takes care of them."""
 
     @property
     def ready(self) -> int:

@@ -92,4 +92,4 @@ def evict_original(o: Observation, old: MovingPod) -> Action:
         return Ask(Question.EVICTION)
     if not answer.is_allowed:
         return handoff.postpone(o, old, answer.text)
-    return EvictPod("evict", old, grace_seconds_of(old), only_as_observed=True)
+    return EvictPod("evict", old, grace_seconds_of(old))

@@ -1,15 +1,31 @@
-"""A controller that moves pods is scraped over HTTP, and its metrics say what has happened."""
+"""Programs are scraped over HTTP, and their metrics say what has happened.
+
+A controller moves pods; `serve` is asked by a scheduler and an API server. Both have one cluster to
+themselves, for they count all Migrations, also those that other tests leave.
+"""
 
 import signal
+import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
+import msgspec
 import pytest
+from cryptography import x509
 
+from rescheduler.extender.webhook.registration import WEBHOOK_PATH
 from rescheduler.monitoring.metrics.definitions import ALL
+from testcluster import TestCluster
+from testcluster.builders import pod
+from testcluster.client import JsonObject
 from testcluster.ports import pick_ports
+from testcluster.serving import write_certificates
 from testcluster.waiting import wait_until
-from tests.conftest import FreshCluster, new_sandbox, serve_migrations
+from tests.conftest import SayAtTheEnd, failed, new_sandbox, serve_migrations, stop
 from tests.controller.test_planning_loop import set_maintenance
 from tests.leader_election.replicas import POLICY, Replicas, replicas_on
 from tests.migration.support import Sandbox, node_of
@@ -27,12 +43,21 @@ OF_THE_LEADER = (
 )
 
 
-@pytest.fixture
-def sandbox(fresh_cluster: FreshCluster) -> Iterator[Sandbox]:
-    """In a cluster of its own: all Migrations are counted, also those that other tests left."""
-    cluster = fresh_cluster()
+@pytest.fixture(scope="module")
+def counted(
+    request: pytest.FixtureRequest, binary: Path, say_at_the_end: SayAtTheEnd
+) -> Iterator[TestCluster]:
+    """A cluster with no Migrations but those of this file."""
+    cluster = TestCluster()
+    cluster.start()
     serve_migrations(cluster)
-    with new_sandbox(cluster) as made:
+    yield cluster
+    stop(cluster, say_at_the_end, keep_logs=request.session.stash.get(failed, False))
+
+
+@pytest.fixture
+def sandbox(counted: TestCluster) -> Iterator[Sandbox]:
+    with new_sandbox(counted) as made:
         yield made
 
 
@@ -137,3 +162,71 @@ def check_reload(port: int, policy: Path) -> None:
 def hash_of(found: Scrape) -> str:
     (family,) = (each for each in found.families if each.name == "rescheduler_policy_info")
     return family.samples[0].labels["hash"]
+
+
+# ---------------------------------------------------------------- serve
+
+
+def test_metrics_count_requests_and_know_the_certificate(sandbox: Sandbox, tmp_path: Path) -> None:
+    reserve_room(sandbox)
+    bundle = write_certificates(tmp_path)
+    port, health = pick_ports(2)
+    program = Path(sys.executable).with_name("rescheduler")
+    arguments = [
+        f"--kubeconfig={sandbox.cluster.kubeconfig}",
+        f"--listen=127.0.0.1:{port}",
+        f"--certificates={tmp_path}",
+        f"--client-ca={tmp_path / 'ca.crt'}",
+        f"--health=127.0.0.1:{health}",
+    ]
+    with subprocess.Popen([program, "serve", *arguments], stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_until(lambda: page(health, "/readyz") == (200, "ok\n"), what="it is ready")
+            ask_and_check(port, health, tmp_path, bundle.serving.certificate)
+        finally:
+            process.terminate()
+
+
+def reserve_room(sandbox: Sandbox) -> None:
+    """A Migration that somebody is carrying out, whose pod is still on its way."""
+    sandbox.add_nodes("a")
+    (old,) = sandbox.deploy("web", 1)
+    (target,) = sandbox.add_nodes("b")
+    path = sandbox.path("migrations", sandbox.migrate(old, target, mode="Evict"))
+    status = {"phase": "InProgress", "mode": "Evict", "step": "Evicting", "attempts": 1}
+    sandbox.outside.patch(f"{path}/status", {"status": {**status, "sourceNode": node_of(old)}})
+
+
+def ask_and_check(port: int, health: int, certificates: Path, serving: bytes) -> None:
+    context = ssl.create_default_context(cafile=str(certificates / "ca.crt"))
+    context.load_cert_chain(certificates / "client.crt", certificates / "client.key")
+    url = f"https://127.0.0.1:{port}"
+    args = {"Pod": pod("shop/web"), "NodeNames": ["a"]}
+    for verb in ("filter", "prioritize"):
+        assert post(f"{url}/extender/{verb}", args, context) == 200
+    assert post(f"{url}/extender/filter", "nonsense", context) == 400
+    assert post(f"{url}{WEBHOOK_PATH}", {}, context) == 400
+    assert post(f"{url}/no/such/path", {}, context) == 404
+    found = scrape(health)
+    counted = "extender_request_duration_seconds_count"
+    assert found.value(counted, verb="filter", code="200") == 1
+    assert found.value(counted, verb="filter", code="400") == 1
+    assert found.value(counted, verb="prioritize", code="200") == 1
+    assert found.value(counted) == 3
+    assert found.value("webhook_request_duration_seconds_count", code="400") == 1
+    assert found.value("reservations") == 1
+    expires = x509.load_pem_x509_certificate(serving).not_valid_after_utc.timestamp()
+    assert found.value("certificate_expiry_timestamp_seconds") == pytest.approx(expires)
+    assert found.value("cache_age_seconds") is not None
+    assert found.value("leader") is None
+    assert undefined(found, ALL) == []
+    assert page(health, "/healthz") == (200, "ok\n")
+
+
+def post(url: str, body: JsonObject | str, context: ssl.SSLContext) -> int:
+    try:
+        with urlopen(Request(url, msgspec.json.encode(body)), context=context) as response:
+            status: int = response.status
+            return status
+    except HTTPError as error:
+        return error.code
