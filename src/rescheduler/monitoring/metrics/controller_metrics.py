@@ -32,9 +32,9 @@ from rescheduler.settings import Policy
 
 PLANNED, UNCHANGED, SKIPPED, FAILED = ROUND_RESULTS = ("planned", "unchanged", "skipped", "failed")
 MOVE_LIMIT, NOT_CREATED = SKIP_REASONS = ("MoveLimit", "NotCreated")
-CANCELLED = "Cancelled"
+CANCELLED, WITHDRAWN = "Cancelled", "Withdrawn"
 MODES = (Mode.HANDOFF, Mode.EVICT, Mode.RECREATE)
-OUTCOMES = (*(outcome.value for outcome in Outcome if outcome), CANCELLED)
+OUTCOMES = (*(outcome.value for outcome in Outcome if outcome), CANCELLED, WITHDRAWN)
 Values = dict[tuple[str, ...], float]
 
 
@@ -134,6 +134,11 @@ class ControllerMetrics(ControllerObserver, Collector):
             if started is not None and started.last_transition_time is not None:
                 seconds = seconds_between(started.last_transition_time, now)
                 self._migration_duration.labels(mode, outcome).observe(seconds)
+
+    def migration_withdrawn(
+        self, migration: Migration, status: MigrationStatus, now: datetime
+    ) -> None:
+        self._finished.labels(migration.spec.mode.value, WITHDRAWN).inc()
 
     # ------------------------------------------------------------ how things are
 
