@@ -203,7 +203,6 @@ async def run_controller(
 
             extender = ExtenderServer(
                 server,
-                program.store,
                 program.watches,
                 loaded.policy,
                 serve_options,
