@@ -111,8 +111,10 @@ def test_move_here_moves_one_pod_and_shows_how_it_ended(
     (pod,) = sandbox.deploy("web", 1)
     target = other_node(sandbox, pod)
     key = f"{sandbox.namespace}/{pod['metadata']['name']}"
-    assert start("move", key, "--to", target, "--here").wait(120) == 0
+    arguments = "move", key, "--to", target, "--here", "--log-level=info"
+    assert start(*arguments).wait(120) == 0
     assert "Completed" in output()
+    assert f"INFO Updated a migration action=start pod={key}" in output()
     (new,) = sandbox.pods("web")
     assert node_of(new) == target
 

@@ -11,6 +11,7 @@ import pytest
 from rescheduler.controller.events.migration_events import WARNINGS, sentence
 from rescheduler.controller.events.node_events import MaintenanceReporter, is_stuck, pods_stay
 from rescheduler.kube.event_recorder import EventRecorder, about_pod
+from rescheduler.kube.live_store import cancel
 from rescheduler.migration.migration_object import (
     Migration,
     MigrationMeta,
@@ -221,6 +222,23 @@ async def test_a_repeated_event_is_counted_and_one_that_was_deleted_is_created_a
         await recorder.send(about, "Tried", "Tried it 4 times.", warning=True)
         (event,) = own_events(sandbox, "web-1")
         assert (event["count"], event["message"]) == (4, "Tried it 4 times.")
+
+
+async def test_an_event_that_cannot_be_encoded_does_not_keep_others_from_being_sent(
+    sandbox: Sandbox,
+) -> None:
+    async with client_for(sandbox.cluster) as client:
+        recorder = EventRecorder(client)
+        running = asyncio.create_task(recorder.run())
+        half_a_character = "\ud800"
+        recorder.record(about_pod(sandbox.namespace, "web-1", "1"), "Tried", half_a_character)
+        recorder.record(about_pod(sandbox.namespace, "web-2", "2"), "Tried", "Tried it.")
+        await recorder.flush(60)
+        assert not running.done()
+        await cancel([running])
+    assert own_events(sandbox, "web-1") == []
+    (event,) = own_events(sandbox, "web-2")
+    assert event["message"] == "Tried it."
 
 
 async def test_rounds_report_on_nodes_and_dry_runs_do_not(sandbox: Sandbox) -> None:

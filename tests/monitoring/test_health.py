@@ -1,28 +1,39 @@
 """`/healthz` fails only if a restart would help, and `/readyz` says what is missing."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 
 from rescheduler.controller.program import Program
+from rescheduler.extender.extender_server import ServeOptions
+from rescheduler.extender.serve_program import ServeProgram
 from rescheduler.kube.client import Client, ClientSettings
-from rescheduler.kube.live_store import LiveStore
+from rescheduler.kube.live_store import LiveStore, cancel
+from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.monitoring.health import (
     PLAN_SECONDS,
     PLAN_TIMEOUTS,
     dead_task,
     endless_plan,
-    why_not_loaded,
 )
+from rescheduler.monitoring.monitoring import Monitoring
 from rescheduler.settings import Policy, Seconds
+from rescheduler.simulation.cluster.cluster import SimulatedCluster
 from testcluster import TestCluster
+from testcluster.builders import node
 from testcluster.ports import pick_ports
+from testcluster.serving import write_certificates
 from tests.kube.support import QUICK_WATCH, credentials
 from tests.migration.support import client_for
+from tests.simulation.simulated_clusters import in_simulated_cluster
 
 
 class Planner:
@@ -61,7 +72,7 @@ async def test_a_watch_that_has_ended_is_a_reason_to_restart(
         store = LiveStore(client, ClusterTables(), settings=QUICK_WATCH)
         async with started(store):
             await store.synced(60)
-            assert (store.dead_watches(), why_not_loaded(store)) == ([], "")
+            assert (store.dead_watches(), store.why_not_current()) == ([], "")
             (task,) = (each for each in asyncio.all_tasks() if each.get_name() == "watch nodes")
             task.cancel()
             await asyncio.wait([task])
@@ -79,9 +90,78 @@ async def test_without_a_server_a_program_is_well_but_not_ready(kind: str) -> No
         store = LiveStore(client, ClusterTables(), settings=QUICK_WATCH)
         async with started(store):
             async with asyncio.timeout(60):
-                while "(" not in (why := why_not_loaded(store)):
+                while "(" not in (why := store.why_not_current()):
                     assert store.dead_watches() == []
                     await asyncio.sleep(0.01)
             assert why.startswith("the cluster is not loaded yet: no list of ")
             assert kind in why
             assert f"127.0.0.1:{port}" in why
+
+
+async def test_both_ports_of_an_extender_say_what_is_missing(tmp_path: Path) -> None:
+    bundle = write_certificates(tmp_path)
+    port, health, nobody = pick_ports(3)
+    options = ServeOptions("127.0.0.1", port, certificates=tmp_path)
+    settings = ClientSettings(attempts=1)
+    async with Client(credentials(f"http://127.0.0.1:{nobody}", "token"), settings) as client:
+        monitoring = Monitoring(Policy(), serves=True)
+        program = ServeProgram(client, Policy(), options)
+        monitoring.watch_extender(program, ("127.0.0.1", health))
+        running = asyncio.create_task(program.run())
+        trust = ssl.create_default_context(cadata=bundle.trusted.decode())
+        try:
+            async with aiohttp.ClientSession() as session, asyncio.timeout(60):
+                said = ""
+                # The first errors come one after the other.
+                while said != (
+                    other := await refusal(session, f"http://127.0.0.1:{health}/readyz")
+                ):
+                    said = await refusal(session, f"https://127.0.0.1:{port}/readyz", trust)
+            assert other.startswith("the cluster is not loaded yet: no list of ")
+            assert f"127.0.0.1:{nobody}" in other
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def refusal(session: aiohttp.ClientSession, url: str, trust: Any = True) -> str:
+    """What a probe answers once it knows an error of the API server."""
+    while True:
+        try:
+            async with session.get(url, ssl=trust) as response:
+                text = await response.text()
+                assert response.status == 503, text
+                if "(" in text:
+                    return text
+        except aiohttp.ClientConnectionError:
+            pass
+        await asyncio.sleep(0.01)
+
+
+def test_migrations_and_their_records_count_for_readiness_and_for_the_age_of_what_is_known() -> (
+    None
+):
+    async def run(cluster: SimulatedCluster) -> None:
+        tables = ClusterTables()
+        store = LiveStore(cluster.server, tables, clock=cluster.clock.seconds)
+        watches = MigrationWatches(cluster.server, store, tables, clock=cluster.clock.seconds)
+        async with started(store):
+            await store.synced()
+            missing = "no list of Migration, Pod of a Migration so far"
+            assert watches.why_not_loaded() == f"the cluster is not loaded yet: {missing}"
+            assert watches.age() == store.age()
+            tasks = [*watches.start(), asyncio.create_task(watches.memory.run())]
+            await watches.synced()
+            await watches.memory.was_read()
+            assert watches.why_not_loaded() == ""
+            assert {"migrations", "moverecords", "pods"} <= watches.ages().keys()
+            listed = cluster.clock.seconds()
+            await cancel(tasks)
+            # Nodes come and are seen; Migrations are no longer watched.
+            await asyncio.sleep(500)
+            cluster.create(node("b"))
+            await asyncio.sleep(1)
+            assert watches.age() == cluster.clock.seconds() - listed
+            assert watches.ages()["nodes"] < 60
+
+    in_simulated_cluster([node("a")], run, settle=0)

@@ -1,3 +1,5 @@
+import gc
+import weakref
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -210,6 +212,15 @@ def test_nodes_full_of_pods_that_stay_do_not_hide_those_that_can_be_relieved() -
     assert len(plan.blocked) == 12
 
 
+def test_a_blocked_pod_names_the_most_urgent_strategy_that_wants_it_gone() -> None:
+    nodes = [node("a", cpu="4", labels=LEAVING), node("b", cpu="4"), node("c", cpu="4")]
+    bare = [pod(f"shop/on-{name}", on=name, cpu="3900m") for name in "ab"]
+    strategies = (StrategyName.RESOURCE_OPTIMIZATION, StrategyName.NODE_MAINTENANCE)
+    plan = plan_for([*nodes, *bare], Policy(enabled_strategies=strategies))
+    wanted_by = {each.pod: each.strategy for each in plan.blocked}
+    assert wanted_by == {"shop/on-a": "NodeMaintenance", "shop/on-b": "ResourceOptimization"}
+
+
 def test_maintenance_comes_before_thresholds() -> None:
     """Five of seven pods fit below 80 %, and the other two fit as well."""
     nodes = [node("a", cpu="10", labels=LEAVING), node("b", cpu="10"), node("c", cpu="10")]
@@ -405,3 +416,23 @@ def _without_nulls(item: dict[str, Any]) -> dict[str, Any]:
     if "spec" in item:
         return {**item, "spec": {k: v for k, v in item["spec"].items() if v is not None}}
     return item
+
+
+@pytest.mark.parametrize("strategies", [Policy().enabled_strategies, tuple(StrategyName)])
+def test_nothing_keeps_a_snapshot_in_memory_when_its_plan_is_made(
+    strategies: tuple[str, ...],
+) -> None:
+    """Else several are there at once: a garbage collection comes late where few objects are."""
+    nodes = [node("a", cpu="10", labels=LEAVING), node("b", cpu="10"), node("c", cpu="10")]
+    snapshot = snapshot_of([*nodes, *replicas("web", "aaaabb"), pod("shop/bare", on="b", cpu="9")])
+    gone = weakref.ref(snapshot)
+    gc.collect()
+    gc.disable()
+    try:
+        shape = DefragmentationOptions(shape={"cpu": "8"})
+        policy = Policy(enabled_strategies=strategies, defragmentation=shape)
+        assert make_plan(snapshot, policy).moves
+        del snapshot
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -1,4 +1,4 @@
-"""Options about the log, which the commands that run until they are stopped share."""
+"""Options about the log, which several commands share."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -28,6 +28,14 @@ LogLevelOption = Annotated[
     typer.Option(
         "--log-level",
         help="Log from this level on. A logLevel in the policy comes first, also at run time.",
+    ),
+]
+CommandLogLevel = Annotated[
+    Level,
+    typer.Option(
+        "--log-level",
+        help="Log on standard error from this level on, as text: with --here, every step of the "
+        "migrations at `info`.",
     ),
 ]
 LogFormatOption = Annotated[

@@ -21,6 +21,11 @@ class ControllerObserver:
     ) -> None:
         """A Migration was given this status; `migration` still has the one before."""
 
+    def migration_withdrawn(
+        self, migration: Migration, status: MigrationStatus, now: datetime
+    ) -> None:
+        """A Migration was deleted that had never started; with this status it would have ended."""
+
     def began_to_lead(self) -> None:
         """This replica plans and migrates from now on."""
 
@@ -41,6 +46,11 @@ class Observers(ControllerObserver):
         self, migration: Migration, status: MigrationStatus, now: datetime
     ) -> None:
         self._notify(lambda observer: observer.migration_updated(migration, status, now))
+
+    def migration_withdrawn(
+        self, migration: Migration, status: MigrationStatus, now: datetime
+    ) -> None:
+        self._notify(lambda observer: observer.migration_withdrawn(migration, status, now))
 
     def began_to_lead(self) -> None:
         self._notify(lambda observer: observer.began_to_lead())

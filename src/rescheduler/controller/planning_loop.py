@@ -14,6 +14,7 @@ from random import Random
 
 from rescheduler.controller.controller_observer import NO_OBSERVER, ControllerObserver
 from rescheduler.controller.cordons import cordon_patch
+from rescheduler.controller.events.migration_events import MigrationEventRecorder
 from rescheduler.controller.events.node_events import MaintenanceReporter
 from rescheduler.controller.move_requests import MoveRequester, fields_of, later_moves, select_moves
 from rescheduler.controller.overload_trigger import OverloadTrigger
@@ -42,7 +43,6 @@ from rescheduler.errors import (
 )
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.clock import WALL_CLOCK, Clock
-from rescheduler.kube.event_recorder import EventRecorder
 from rescheduler.kube.live_store import MAX_STORE_AGE_SECONDS, LiveStore, cancel
 from rescheduler.migration.executor import Executor
 from rescheduler.migration.migration_object import Migration
@@ -92,13 +92,15 @@ class PlanningLoop:
         self._strategies = strategies
         self._dry_run = dry_run
         self._clock = clock
-        self._events = EventRecorder(server, clock.now, chance)
+        self._events = MigrationEventRecorder(server, clock.now, chance)
         self._maintenance = MaintenanceReporter(self._events)
         self._observer = observer
         self.plan_began: float | None = None
         """By the clock's seconds: since when a plan has been being made; None while none is."""
         self._requester = MoveRequester(server)
-        self._stale_migrations = StaleMigrations(server, Executor(server, watches), clock)
+        self._stale_migrations = StaleMigrations(
+            server, Executor(server, watches), clock, self._events, observer
+        )
         self._overloaded_rounds: dict[str, int] = {}
         """In how many rounds in a row each node was overloaded."""
         self._later_moves: tuple[LaterMove, ...] = ()
@@ -220,7 +222,7 @@ class PlanningLoop:
             plan,
             tuple(moves),
             skipped,
-            not_created=len(selected) - len(moves),
+            not_created=tuple(move for move in selected if move not in moves),
             seconds=RoundSeconds(began - cordoned, planned - began, asking),
         )
         if plan.search_complete and is_idle(plan, migrations):

@@ -7,6 +7,8 @@ of other machines may differ from ours. A restart counts anew, and so does every
 import logging
 from collections.abc import Iterable
 
+from rescheduler.controller.controller_observer import ControllerObserver
+from rescheduler.controller.events.migration_events import MigrationEventRecorder
 from rescheduler.errors import Conflict, Forbidden, NotFound, OutcomeUnknown, Refused
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.kube.clock import Clock
@@ -14,7 +16,7 @@ from rescheduler.log_context import about_migration
 from rescheduler.migration.executor import Executor
 from rescheduler.migration.migration_object import MIGRATION, Migration
 from rescheduler.migration.state_machine.observation import Observation
-from rescheduler.migration.state_machine.status_transitions import failed
+from rescheduler.migration.state_machine.status_transitions import cancelled, failed
 from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
@@ -29,10 +31,19 @@ class StaleMigrations:
     A person has reasons for a Migration that they created or paused: it waits.
     """
 
-    def __init__(self, server: ApiServer, executor: Executor, clock: Clock) -> None:
+    def __init__(
+        self,
+        server: ApiServer,
+        executor: Executor,
+        clock: Clock,
+        events: MigrationEventRecorder,
+        observer: ControllerObserver,
+    ) -> None:
         self._server = server
         self._executor = executor
         self._clock = clock
+        self._events = events
+        self._observer = observer
         self._pending_since: dict[tuple[str, int], float] = {}
         """By the uid of a Migration and its attempts so far."""
 
@@ -65,17 +76,23 @@ class StaleMigrations:
 
         The planner remembers a failure, and leaves the workload alone for a while.
         """
-        metadata, why = migration.metadata, migration.status.message
+        o = Observation(self._clock.now(), migration, policy.migration)
+        metadata, minutes = migration.metadata, MAX_PENDING_SECONDS / 60
+        why = f": {migration.status.message}" if migration.status.message else ""
         if migration.status.failures:
-            o = Observation(self._clock.now(), migration, policy.migration)
-            minutes = MAX_PENDING_SECONDS / 60
-            message = f"given up, because it did not start again within {minutes:g} min: {why}"
-            await self._executor.carry_out(failed(o, message), o)
+            message = f"given up, because it did not start again within {minutes:g} min{why}"
+            end = failed(o, message)
+            await self._executor.carry_out(end, o)
+            self._observer.migration_updated(migration, end.status, o.now)
         else:
+            end = cancelled(o, f"withdrawn, because it did not start within {minutes:g} min{why}")
             path = object_path(MIGRATION, metadata.key)
             await self._server.delete(path, uid=metadata.uid, version=metadata.resource_version)
-        extra = {"pod": migration.pod_key, "why": why}
+            self._observer.migration_withdrawn(migration, end.status, o.now)
+        extra = {"pod": migration.pod_key, "why": migration.status.message}
         logger.info("Withdrew a migration that had not started in time", extra=extra)
+        if end.event is not None:
+            self._events.record_for(migration, end.event, end.status)
 
 
 def may_be_withdrawn(migration: Migration) -> bool:

@@ -26,7 +26,7 @@ from rescheduler.extender.webhook.registration import WebhookAddress, register
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.clock import WALL_CLOCK
 from rescheduler.kube.event_recorder import EventRecorder
-from rescheduler.kube.live_store import LiveStore, cancel
+from rescheduler.kube.live_store import cancel
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.settings import Policy
 
@@ -60,7 +60,6 @@ class ExtenderServer:
     def __init__(
         self,
         server: ApiServer,
-        store: LiveStore,
         watching: MigrationWatches,
         policy: Policy,
         options: ServeOptions,
@@ -70,7 +69,6 @@ class ExtenderServer:
         observer: ServingObserver = NO_SERVING_OBSERVER,
     ) -> None:
         self._server = server
-        self._store = store
         self._watching = watching
         self._options = options
         self._clock = clock
@@ -161,6 +159,4 @@ class ExtenderServer:
 
     def why_not_ready(self) -> str:
         """Why kube-scheduler cannot be answered now; empty if it can. Called from any thread."""
-        if not self._watching.has_synced:
-            return "the cluster is not loaded yet"
-        return self._store.why_not_current()
+        return self._watching.why_not_loaded()

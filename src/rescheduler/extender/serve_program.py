@@ -38,9 +38,7 @@ class ServeProgram:
         tables = ClusterTables()
         self.store = LiveStore(server, tables)
         self.watches = MigrationWatches(server, self.store, tables)
-        self.extender = ExtenderServer(
-            server, self.store, self.watches, policy, options, observer=observer
-        )
+        self.extender = ExtenderServer(server, self.watches, policy, options, observer=observer)
         self._watching: list[asyncio.Task[None]] = []
         self._parts: list[ServePart] = [self.extender]
         self._stopping = asyncio.Event()

@@ -88,8 +88,10 @@ class EventRecorder:
         while True:
             event, context = await self._waiting.get()
             event.is_waiting = False
-            await self._try_to_send(event, context)
-            self._waiting.task_done()
+            try:
+                await self._try_to_send(event, context)
+            finally:
+                self._waiting.task_done()
 
     async def flush(self, seconds: float) -> None:
         """Return when all are sent that wait; after so many seconds, when one more is sent.
@@ -105,13 +107,16 @@ class EventRecorder:
         await self._waiting.join()
 
     async def _try_to_send(self, event: CorrelatedEvent, context: Context | None = None) -> None:
+        extra = {"reason": event.reason, "object": event.about["name"]}
+        # What is logged is about what was handled when the Event was recorded.
+        run = context.run if context is not None else copy_context().run
         try:
             await self._send(event)
         except ReschedulerError as error:
-            extra = {"reason": event.reason, "object": event.about["name"], "error": str(error)}
-            # It is about what was handled when the Event was recorded.
-            run = context.run if context is not None else copy_context().run
-            run(logger.debug, "Failed to send an Event", extra=extra)
+            run(logger.debug, "Failed to send an Event", extra={**extra, "error": str(error)})
+        except Exception:
+            # The next one may be sent all the same.
+            run(logger.exception, "Failed to send an Event", extra=extra)
 
     async def _send(self, event: CorrelatedEvent) -> None:
         if event.is_created:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -151,10 +151,16 @@ class LiveStore:
         """Why nothing may be decided on this view of the cluster; empty if it may."""
         age = self.age()
         if age is None:
-            return "the cluster is not loaded yet"
+            return f"the cluster is not loaded yet: {self._what_is_missing()}"
         if age > MAX_STORE_AGE_SECONDS:
             return f"the view of the cluster is {age:.0f}s old"
         return ""
+
+    def _what_is_missing(self) -> str:
+        """The kinds without a first list, with an error of one of them."""
+        missing = {kind.name for kind in self._missing}
+        waiting = [kind for kind in self.status() if not kind.synced and kind.kind not in missing]
+        return no_list_of([kind.kind for kind in waiting], [kind.last_error for kind in waiting])
 
     def subscribe(
         self, kind: Kind[Any], callback: Callable[[TableChange], None]
@@ -177,6 +183,12 @@ class LiveStore:
         names = ", ".join(watch.kind.plural for watch in waiting)
         why = errors[0] if errors else "the server has not answered yet"
         return Unavailable("LIST", f"still without a first list of {names}: {why}")
+
+
+def no_list_of(kinds: Sequence[str], errors: Iterable[str | None]) -> str:
+    """That these kinds were not listed so far, with the first of the errors, if there is one."""
+    first = next((f" ({error})" for error in errors if error), "")
+    return f"no list of {', '.join(kinds)} so far{first}"
 
 
 async def all_of(parts: list[Coroutine[Any, Any, None]]) -> None:

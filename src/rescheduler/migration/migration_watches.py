@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from random import Random
+from typing import Any
 
 from rescheduler.errors import NotFound, SettingsError
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.clock import WALL_CLOCK
 from rescheduler.kube.listwatch import ListWatch, WatchSettings
-from rescheduler.kube.live_store import LiveStore, all_of
+from rescheduler.kube.live_store import LiveStore, all_of, no_list_of
 from rescheduler.labels import MIGRATION_ID, MIGRATION_NAME, ORIGINAL_POD
 from rescheduler.migration import migration_labels
 from rescheduler.migration.crd import NAME
@@ -127,13 +128,39 @@ class MigrationWatches:
         ]
 
     def age(self) -> float | None:
-        """Seconds since what is known of Migrations was last known to be up to date."""
-        return self._migration_watch.age(self._clock())
+        """The age of what is oldest, the store included; None until the cluster is loaded.
 
-    @property
-    def has_synced(self) -> bool:
-        """Whether Migrations and their pods have been listed once."""
-        return self._migration_watch.synced and self._pod_watch.synced
+        What was never listed does not count: records that nobody reads here, or Migrations in a
+        dry run without their CustomResourceDefinition.
+        """
+        of_cluster = self.store.age()
+        return None if of_cluster is None else max([of_cluster, *self._own_ages().values()])
+
+    def ages(self) -> dict[str, float]:
+        """By resource: seconds since what is known of it was last known to be up to date."""
+        found = self.store.ages()
+        for resource, age in self._own_ages().items():
+            found[resource] = max(age, found.get(resource, 0.0))
+        return found
+
+    def _own_ages(self) -> dict[str, float]:
+        now = self._clock()
+        watches = (self._migration_watch, self._pod_watch, self.memory.watch)
+        found = {watch.kind.plural: watch.age(now) for watch in watches}
+        return {resource: age for resource, age in found.items() if age is not None}
+
+    def why_not_loaded(self) -> str:
+        """Why the cluster, Migrations and their pods are not known well; empty if they are."""
+        if why := self.store.why_not_current():
+            return why
+        watches: dict[str, ListWatch[Any]] = {
+            "Migration": self._migration_watch,
+            "Pod of a Migration": self._pod_watch,
+        }
+        waiting = {name: watch for name, watch in watches.items() if not watch.synced}
+        errors = [str(watch.last_error or "") for watch in waiting.values()]
+        missing = no_list_of(list(waiting), errors)
+        return f"the cluster is not loaded yet: {missing}" if waiting else ""
 
     async def synced(self) -> None:
         """Return when everything has been listed once, the store included."""

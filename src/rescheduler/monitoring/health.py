@@ -5,10 +5,8 @@ never comes to an end. An API server that does not answer, a missing right or an
 cluster are no reasons: a new process would be no better off, and would have lost what it knew.
 """
 
-from collections.abc import Callable
 from typing import Protocol
 
-from rescheduler.kube.live_store import LiveStore
 from rescheduler.settings import Policy
 
 # A plan stops searching after planningTimeout. What comes before and after takes seconds.
@@ -43,19 +41,3 @@ def endless_plan(program: Planning) -> str:
     if seconds <= PLAN_SECONDS + PLAN_TIMEOUTS * timeout:
         return ""
     return f"a plan has not ended for {seconds:.0f}s; planningTimeout is {timeout:g}s"
-
-
-def why_not_loaded(store: LiveStore) -> str:
-    """What is missing of the cluster, with the last error; empty if all of it is known."""
-    why = store.why_not_current()
-    waiting = [kind for kind in store.status() if not kind.synced]
-    if not why or not waiting:
-        return why
-    errors = [kind.last_error for kind in waiting if kind.last_error]
-    names = ", ".join(kind.kind for kind in waiting)
-    return f"{why}: no list of {names} so far" + (f" ({errors[0]})" if errors else "")
-
-
-def first_reason(*reasons: Callable[[], str]) -> str:
-    """The first of these that is one."""
-    return next((why for reason in reasons if (why := reason())), "")

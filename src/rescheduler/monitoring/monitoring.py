@@ -12,7 +12,7 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from rescheduler.controller.program import Program
-from rescheduler.monitoring.health import dead_task, endless_plan, first_reason, why_not_loaded
+from rescheduler.monitoring.health import dead_task, endless_plan
 from rescheduler.monitoring.metrics.api_metrics import ApiMetrics
 from rescheduler.monitoring.metrics.cache_metrics import CacheMetrics
 from rescheduler.monitoring.metrics.controller_metrics import ControllerMetrics
@@ -44,7 +44,7 @@ class Monitoring:
         self._policy = policy
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self._of_policy = PolicyMetrics(policy)
+        self._of_policy = PolicyMetrics(policy, strategies)
         self.registry.register(self._of_policy)
         self.requests = ApiMetrics(self.registry)
         self.serving = serving_metrics(self.registry) if serves else None
@@ -89,12 +89,11 @@ class Monitoring:
         """Serve what there is to know about a controller."""
         self.controller.read_from(program)
         self.registry.register(CacheMetrics(program.watches))
-        reasons = [lambda: why_not_loaded(program.store)]
         if extender is not None:
             self._read_from(extender)
-            reasons.append(extender.why_not_ready)
         pages = Pages(
-            lambda: first_reason(*reasons),
+            # A dry run can do without Migrations.
+            program.store.why_not_current if self._dry_run else program.watches.why_not_loaded,
             lambda: dead_task(program) or endless_plan(program),
             self.render,
             status,
@@ -112,9 +111,7 @@ class Monitoring:
         self.registry.register(CacheMetrics(program.watches))
         self._read_from(program.extender)
         pages = Pages(
-            lambda: first_reason(
-                lambda: why_not_loaded(program.store), program.extender.why_not_ready
-            ),
+            program.watches.why_not_loaded,
             lambda: dead_task(program),
             self.render,
             status,

@@ -40,6 +40,12 @@ class SpanExporter(ControllerObserver):
         for span in ended_spans(migration, status, now):
             self._processor.on_end(self._readable(span))
 
+    def migration_withdrawn(
+        self, migration: Migration, status: MigrationStatus, now: datetime
+    ) -> None:
+        """Export the span of a migration that never started."""
+        self.migration_updated(migration, status, now)
+
     def close(self) -> None:
         """Send what is left, or give up after some seconds: the program is about to end."""
         closing = Thread(target=self._processor.shutdown, daemon=True)

@@ -10,6 +10,7 @@ import typer
 from rescheduler.cli.completion import complete_node
 from rescheduler.cli.control_characters import escaped
 from rescheduler.cli.inputs import load_policy
+from rescheduler.cli.log_options import CommandLogLevel, Level
 from rescheduler.cli.options import (
     CancelOnInterrupt,
     ClusterAccess,
@@ -35,6 +36,7 @@ def drain(
     wait: Wait = False,
     here: Here = False,
     cancel_on_interrupt: CancelOnInterrupt = False,
+    log_level: CommandLogLevel = Level.WARNING,
     policy: PolicyFile = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -51,6 +53,9 @@ def drain(
     """
     import asyncio
 
+    from rescheduler.cli.logs.log_output import log_of_command
+
+    log_of_command(log_level)
     rules = load_policy(policy).policy
     following = FollowOptions(wait=wait, here=here, cancel_on_interrupt=cancel_on_interrupt)
     access = ClusterAccess(kubeconfig, context)

@@ -7,6 +7,7 @@ import typer
 from rescheduler.cli.completion import complete_node, complete_pod
 from rescheduler.cli.control_characters import escaped
 from rescheduler.cli.inputs import load_policy, pod_row
+from rescheduler.cli.log_options import CommandLogLevel, Level
 from rescheduler.cli.options import (
     CancelOnInterrupt,
     ClusterAccess,
@@ -47,6 +48,7 @@ def move(
     wait: Wait = False,
     here: Here = False,
     cancel_on_interrupt: CancelOnInterrupt = False,
+    log_level: CommandLogLevel = Level.WARNING,
     policy: PolicyFile = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -57,6 +59,9 @@ def move(
     """
     import asyncio
 
+    from rescheduler.cli.logs.log_output import log_of_command
+
+    log_of_command(log_level)
     rules = load_policy(policy).policy
     following = FollowOptions(wait=wait, here=here, cancel_on_interrupt=cancel_on_interrupt)
     access = ClusterAccess(kubeconfig, context)

@@ -23,6 +23,7 @@ from rescheduler.cli.serve_options import (
 if TYPE_CHECKING:
     from rescheduler.cli.logs.log_output import LogOutput
     from rescheduler.extender.extender_server import ServeOptions
+    from rescheduler.process_memory import return_memory_early
 
 
 def serve(
@@ -69,6 +70,7 @@ def serve(
     log = LogOutput(LogOptions(log_level, log_format))
     log.start(loaded.policy)
     access = ClusterAccess(kubeconfig, context)
+    return_memory_early()
     asyncio.run(serve_until_stopped(loaded, options, health_address, access, log))
 
 

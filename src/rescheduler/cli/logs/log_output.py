@@ -20,10 +20,7 @@ class LogOutput:
 
     def start(self, policy: Policy) -> None:
         """Write the log from now on."""
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(KeyValueFormatter() if self._is_text() else JsonFormatter())
-        handler.addFilter(MigrationFields())
-        logging.basicConfig(handlers=[handler], force=True)
+        write_log(KeyValueFormatter() if self._is_text() else JsonFormatter())
         self.follow(policy)
 
     def follow(self, policy: Policy) -> None:
@@ -34,6 +31,23 @@ class LogOutput:
         if self._options.format is None:
             return sys.stderr is not None and sys.stderr.isatty()
         return self._options.format == LogFormat.TEXT
+
+
+def log_of_command(level: str) -> None:
+    """Write the log of a command that ends by itself, and that somebody watches.
+
+    The policy does not say from which level on: it may be that of the controller.
+    """
+    write_log(KeyValueFormatter())
+    set_level(level)
+
+
+def write_log(formatter: logging.Formatter) -> None:
+    """Write the log to standard error from now on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    handler.addFilter(MigrationFields())
+    logging.basicConfig(handlers=[handler], force=True)
 
 
 def set_level(level: str) -> None:

@@ -53,8 +53,8 @@ class MoveMemory:
         self._server = server
         self._clock = clock
         self._table: ObjectTable[MoveRecord] = ObjectTable(MOVE_RECORD)
-        self._watch = ListWatch(server, self._table, settings, clock, chance)
-        self._watch.subscribe(self._observe)
+        self.watch = ListWatch(server, self._table, settings, clock, chance)
+        self.watch.subscribe(self._observe)
         self._chance = chance or Random()
         self._written: dict[str, MoveRecord] = {}
         """By name: records that we wrote and the watch has not shown yet."""
@@ -72,9 +72,9 @@ class MoveMemory:
     async def run(self) -> None:
         """Follow the records until cancelled."""
         failures = 0
-        while not self._watch.synced:
+        while not self.watch.synced:
             try:
-                await self._watch.list()
+                await self.watch.list()
             except ReschedulerError as error:
                 failures += 1
                 is_missing = isinstance(error, (Forbidden, NotFound))
@@ -84,7 +84,7 @@ class MoveMemory:
                 seconds = BACKOFF.seconds(failures, self._chance)
                 await asyncio.sleep(RETRY_SECONDS if is_missing else seconds)
         self._was_read.set()
-        await self._watch.run()
+        await self.watch.run()
 
     async def was_read(self) -> None:
         """Return when the records were read, or it is known that they cannot be."""

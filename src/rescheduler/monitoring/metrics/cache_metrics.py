@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from rescheduler.migration.migration_object import MIGRATION
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.monitoring.metrics.definitions import CACHE_AGE, WATCH_LAG
 
@@ -22,12 +21,7 @@ class CacheMetrics(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """See `Collector`."""
-        store = self._watches.store
-        ages = store.ages()
-        of_migrations = self._watches.age()
-        if of_migrations is not None:
-            ages[MIGRATION.plural] = of_migrations
+        ages, oldest = self._watches.ages(), self._watches.age()
         yield WATCH_LAG.gauge({(resource,): age for resource, age in ages.items()})
-        oldest = store.age()
         if oldest is not None:
             yield CACHE_AGE.gauge({(): oldest})
