@@ -69,6 +69,13 @@ class SpreadCounts:
         in_such = int(counts[beyond > 0].sum())
         return int(beyond.sum()), int(beyond.max(initial=0)), in_such
 
+    def refuses(self, node: int) -> bool:
+        domain = self.domain_of_node[node]
+        if domain < 0:
+            return True
+        most = self.constraint.max_skew + self.fewest() - self.matches_itself
+        return bool(self.counts[domain] > most)
+
     def refused(self) -> Bools:
         most = self.constraint.max_skew + self.fewest() - self.matches_itself
         # One entry more than there are domains: nodes without the label, coded -1, look it up.
@@ -111,6 +118,10 @@ class PodTopologySpread:
         if not spreads:
             return None
         return np.asarray(np.logical_or.reduce([spread.refused() for spread in spreads]))
+
+    def refuses(self, template: int, node: int) -> bool:
+        """Whether `refused` has this node, without asking about all others."""
+        return any(spread.refuses(node) for spread in self._spreads_for(template))
 
     def reason(self, template: int, node: int) -> str:
         for spread in self._spreads_for(template):
