@@ -132,12 +132,8 @@ class PreferredNeighbours(_TargetTerm):
     def _neighbours(self, namespace: str, term: PodAffinityTerm) -> _Neighbours:
         key = key_of(namespace, term)
         if key not in self._known:
-            means = self._context.checker.inter_pod_affinity.means
-            matching = frozenset(
-                number
-                for number, pod in enumerate(self._snapshot.templates)
-                if means(term, namespace, pod)
-            )
+            selected = self._context.checker.inter_pod_affinity.matching(term, namespace)
+            matching = frozenset(np.flatnonzero(selected).tolist())
             codes, code_of = self._labels.column(term.topology_key)
             found = _Neighbours(term, codes, len(code_of), matching, {})
             for template in matching:

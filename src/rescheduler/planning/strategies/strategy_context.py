@@ -122,6 +122,10 @@ class StrategyContext:
                 closed[nodes] = True
         return closed
 
+    def has_past_moves(self, template: int) -> bool:
+        """Whether some nodes are closed to the template because of where its pods were before."""
+        return template in self.movability.failed_targets or template in self.movability.left_nodes
+
     def refused_masks(self, templates: Ints) -> Bools:
         """For each of these templates, nodes that its pods do not come to without urgent cause."""
         return self._refused.masks[self._refused.mask_of[templates]]

@@ -339,7 +339,7 @@ class InterPodAffinity:
         return affinity
 
     def _build_affinity(self, namespace: str, terms: tuple[PodAffinityTerm, ...]) -> _Affinity:
-        matching = np.logical_and.reduce([self._matching(term, namespace) for term in terms])
+        matching = np.logical_and.reduce([self.matching(term, namespace) for term in terms])
         keys = {term.topology_key for term in terms}
         domains = [self._lister.node_labels.column(key).codes for key in keys]
         return _Affinity(
@@ -365,7 +365,7 @@ class InterPodAffinity:
         key = key_of(namespace, term)
         anti = self._anti.get(key)
         if anti is None:
-            matching = self._matching(term, namespace)
+            matching = self.matching(term, namespace)
             counts = self._counts(term.topology_key, matching)
             anti = self._anti[key] = _AntiAffinity(namespace, term, counts)
             for counted in np.flatnonzero(matching):
@@ -402,7 +402,7 @@ class InterPodAffinity:
 
     # ------------------------------------------------------------ which pods a term means
 
-    def _matching(self, term: PodAffinityTerm, namespace: str) -> Bools:
+    def matching(self, term: PodAffinityTerm, namespace: str) -> Bools:
         """Templates whose pods a newcomer's term means."""
         selected = self._lister.template_labels.selected_by(term.label_selector)
         selector = term.namespace_selector
