@@ -7,9 +7,12 @@ from rescheduler.planning.search.columns.linking_rows import LinkingRows
 from rescheduler.planning.search.columns.node_contents import NodeContents
 from rescheduler.planning.search.columns.pod_classes import Contents, Numbers
 
+# Of the pods of a class that are missing: so large a part is placed at once, on different nodes.
+_PART = 32
+
 
 class PlacementRepair:
-    """Changes the contents of nodes, one pod at a time, where it costs least."""
+    """Changes the contents of nodes, one pod after another, where it costs least."""
 
     def __init__(self, judge: NodeContents, linking: LinkingRows) -> None:
         self._judge = judge
@@ -32,12 +35,13 @@ class PlacementRepair:
         """One pod more or fewer of a class, so many times, on the node where that is best."""
         options = _Options(self._judge, self._linking, contents, number, count)
         options.look_at(self._everywhere)
-        for _ in range(times):
-            node = options.best()
-            if node is None:
+        while times:
+            nodes = options.best(max(times // _PART, 1))
+            if not len(nodes):
                 return
-            contents[node, number] += count
-            options.take(node)
+            contents[nodes, number] += count
+            options.take(nodes)
+            times -= len(nodes)
 
 
 class _Options:
@@ -82,17 +86,20 @@ class _Options:
         moves = arrivals @ self._judge.classes.move_prices
         return np.asarray(self._judge.costs(nodes, contents) + moves)
 
-    def best(self) -> int | None:
-        """The node where limits are exceeded least, and of these the cheapest."""
+    def best(self, most: int) -> Numbers:
+        """The nodes where limits are exceeded least, and of these the cheapest, up to so many."""
         nodes = np.flatnonzero(self._allowed)
         if not len(nodes):
-            return None
+            return nodes
         beyond = self._total + self._change[nodes] - self._linking.most
         excess = np.maximum(beyond, 0.0).sum(axis=1)
         nodes = nodes[excess == excess.min()]
-        return int(nodes[self._rise[nodes].argmin()])
+        if most == 1:
+            cheapest = nodes[self._rise[nodes].argmin()]
+            return np.array([cheapest], np.int32)
+        return nodes[np.argsort(self._rise[nodes], kind="stable")[:most]].astype(np.int32)
 
-    def take(self, node: int) -> None:
-        """The contents of this node have been changed."""
-        self._total += self._change[node]
-        self.look_at(np.array([node], np.int32))
+    def take(self, nodes: Numbers) -> None:
+        """The contents of these nodes have been changed."""
+        self._total += self._change[nodes].sum(axis=0)
+        self.look_at(nodes)
