@@ -97,7 +97,8 @@ class _Options:
         if most == 1:
             cheapest = nodes[self._rise[nodes].argmin()]
             return np.array([cheapest], np.int32)
-        return nodes[np.argsort(self._rise[nodes], kind="stable")[:most]].astype(np.int32)
+        order = np.argsort(self._rise[nodes], kind="stable")[:most]
+        return np.asarray(nodes[order], np.int32)
 
     def take(self, nodes: Numbers) -> None:
         """The contents of these nodes have been changed."""
