@@ -162,3 +162,22 @@ def test_a_plugin_measures_in_the_same_way() -> None:
     objects = [node("a"), node("b"), *pods_on("aab")]
     plan = make_plan(snapshot_of(objects), rules, strategies={"FewPods": FewPods})
     assert measures(plan, "FewPods") == ({"pods_that_could_move": 3}, {"pods_that_could_move": 3})
+
+
+def test_pods_that_exclude_one_that_stays_count_as_often_as_they_are_relieved() -> None:
+    """Two that exclude each other, and one that cannot move: three pairs, of which one pod that
+    goes resolves two."""
+    apart = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }
+    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    stays = pod("shop/stays", on="a", labels={"app": "x"})
+    moving = pods_on("aa", labels={"app": "x"}, affinity=rules)
+    plan = make_plan(
+        snapshot_of([node("a"), node("b"), stays, *moving]), policy("ConstraintRepair")
+    )
+    assert measures(plan, "ConstraintRepair") == (
+        {"rule_violations": 3, "overcommitted_nodes": 0},
+        {"rule_violations": 1, "overcommitted_nodes": 0},
+    )

@@ -77,6 +77,13 @@ def test_a_plan_says_whether_its_search_was_complete() -> None:
     assert nothing.moves == ()
 
 
+def test_moves_are_found_even_if_most_of_the_time_is_over_before_any_is_looked_for() -> None:
+    snapshot = snapshot_of([node("a"), node("b"), *replicas("web", "aaaaaa")])
+    plan = make_plan(snapshot, BALANCING, time_used=lambda: 0.8)
+    assert not plan.search_complete
+    assert len(plan.moves) == len(make_plan(snapshot, BALANCING).moves)
+
+
 COSTS_TOO = (StrategyName.NODE_MAINTENANCE, StrategyName.COST_OPTIMIZATION)
 LEAVING = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
 

@@ -106,3 +106,8 @@ class NodeLoad:
         """One number for how loaded each node is: the mean of its CPU and memory utilisation."""
         cpu, memory = self.capacity[CPU_ROW], self.capacity[MEMORY_ROW]
         return np.asarray((used[CPU_ROW] / cpu + used[MEMORY_ROW] / memory) / 2)
+
+    def load_of(self, node: int, used: Floats) -> float:
+        """How loaded one node is."""
+        parts = used[[CPU_ROW, MEMORY_ROW], node] / self.capacity[[CPU_ROW, MEMORY_ROW], node]
+        return float(parts.sum() / 2)

@@ -65,9 +65,9 @@ class PlanReport:
         source, target = names[step.source], names[step.target]
         template = int(self._problem.snapshot.pods.template[step.pod])
         strategy, why = self._purpose(step, template, makes_room)
-        before = float(load.load(self.totals.used)[step.target])
+        before = load.load_of(step.target, self.totals.used)
         gain = self._replay(step, template)
-        after = float(load.load(self.totals.used)[step.target])
+        after = load.load_of(step.target, self.totals.used)
         return Move(
             pod=self._problem.snapshot.pods.keys[step.pod],
             source=source,
@@ -154,10 +154,12 @@ class PlanReport:
         snapshot, movability = self._problem.snapshot, self._problem.movability
         finder = BlockerFinder(self._problem, self._steps, self.totals)
         found: list[BlockedPod] = []
-        for node, strategy in self._nodes_to_relieve():
+        nodes = self._nodes_to_relieve()
+        pods_on = self._pods_on([node for node, _ in nodes])
+        for node, strategy in nodes:
             if found and out_of_time():
                 break
-            for pod in self._pods_on(node):
+            for pod in pods_on[node]:
                 is_movable = movability.movable[pod]
                 blocker = None if is_movable else movability.blocker(pod)
                 blocker = blocker or finder.blocker(pod, node)
@@ -177,10 +179,18 @@ class PlanReport:
             for node in costliest[:_MOST_NODES_REPORTED].tolist()
         ]
 
-    def _pods_on(self, node: int) -> list[int]:
+    def _pods_on(self, nodes: list[int]) -> dict[int, list[int]]:
+        """By node, its pods that the plan does not move."""
         pods = self._problem.snapshot.pods
-        on_node = np.flatnonzero(pods.placed & (pods.node == node))
-        return [pod for pod in on_node.tolist() if pod not in self._moved]
+        is_wanted = np.zeros(len(self._problem.snapshot.nodes), bool)
+        is_wanted[nodes] = True
+        found: dict[int, list[int]] = {node: [] for node in nodes}
+        rows = np.flatnonzero(pods.placed)
+        rows = rows[is_wanted[pods.node[rows]]]
+        for pod, node in zip(rows.tolist(), pods.node[rows].tolist(), strict=True):
+            if pod not in self._moved:
+                found[node].append(pod)
+        return found
 
 
 def _side_effect(node: str, makes_room: bool) -> str:

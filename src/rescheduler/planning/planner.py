@@ -137,7 +137,7 @@ class _Planner:
         problem = self._problem(at_rest)
         if not problem.objective.strategies:
             return _Fallback(problem, FoundSteps([], was_cut_short=False))
-        return _Fallback(problem, find_single_moves(problem, self._out_of_time))
+        return _Fallback(problem, find_single_moves(problem, self._time))
 
     def _without(
         self, at_rest: frozenset[str], dropped: Strategy, fallback: "_Fallback | None"

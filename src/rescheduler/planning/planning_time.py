@@ -6,6 +6,9 @@ from collections.abc import Callable
 # from; the rest is for bringing moves into order and putting them into words. A packing in half its
 # order gains nothing: so that may take a little longer.
 _GENERATING, _SEARCHING, _CHOOSING, _ORDERING = 0.4, 0.6, 0.8, 1.2
+# Until when single moves are looked for if there are hardly any yet. To prepare for a large cluster
+# may take long, and what follows is quick.
+_FIRST_MOVES = 0.9
 # Until when it is looked into why other pods stay.
 _EXPLAINING = 0.9
 
@@ -24,6 +27,10 @@ class PlanningTime:
     def is_over_for_search(self) -> bool:
         """Whether to be content with the moves that were found."""
         return self._used() >= _SEARCHING
+
+    def is_over_for_first_moves(self) -> bool:
+        """Whether to be content even if hardly any move was found."""
+        return self._used() >= _FIRST_MOVES
 
     def is_over_for_choosing(self) -> bool:
         """Whether to give up a choice that has begun."""

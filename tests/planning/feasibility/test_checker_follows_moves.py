@@ -57,7 +57,14 @@ def test_after_moves_and_moves_back_the_checker_answers_as_a_new_one(
     for taken, asked in phases:
         for step in taken:
             moving.take(step)
+        # First, so that it is not answered from what is known of all nodes.
+        alone = _refused_one_by_one(moving.checker, asked, moving.placed)
         moving.assert_like_a_new_checker(asked)
+        together = {
+            key: [bool(each) for each in refusals]
+            for key, refusals in moving.answers(asked).items()
+        }
+        assert alone == together, f"seed {seed}, moves (pod, from) {moving.moves}"
     moving.assert_like_a_new_checker(_everything)
 
 
@@ -87,13 +94,13 @@ class _MovingCluster:
         self._items = deepcopy(cluster.items)
         self._pods = {key_of(item): item for item in self._items if item["kind"] == "Pod"}
         self.checker = FeasibilityChecker(snapshot_of(self._items))
-        self._placed = np.flatnonzero(self.checker.snapshot.pods.placed).tolist()
+        self.placed = np.flatnonzero(self.checker.snapshot.pods.placed).tolist()
         self.moves: list[tuple[int, int]] = []
 
     def take(self, step: Step) -> None:
         """Move a pod, or take back the last move if there is one."""
         if step.node is not None:
-            pod = self._placed[step.pod % len(self._placed)]
+            pod = self.placed[step.pod % len(self.placed)]
             self.moves.append((pod, self.checker.node_of(pod)))
             self._move(pod, step.node)
         elif self.moves:
@@ -107,14 +114,14 @@ class _MovingCluster:
 
     def answers(self, asked: Questions) -> dict[str, list[int]]:
         """What the checker says now."""
-        return _answers(self.checker, asked, self._placed)
+        return _answers(self.checker, asked, self.placed)
 
     def assert_like_a_new_checker(self, asked: Questions) -> None:
         """Ask a checker that saw no move, of a cluster in which the pods really are there."""
         new = FeasibilityChecker(snapshot_of(self._items))
         assert new.snapshot.templates == self.checker.snapshot.templates
         case = f"seed {self._seed}, moves (pod, from) {self.moves}"
-        _assert_equal(self.answers(asked), _answers(new, asked, self._placed), case)
+        _assert_equal(self.answers(asked), _answers(new, asked, self.placed), case)
 
 
 def _answers(
@@ -128,6 +135,27 @@ def _answers(
     rows = [placed[number % len(placed)] for number in asked.pods]
     of_pods = {
         f"without {checker.snapshot.pods.keys[row]}": checker.refusals_without(row).tolist()
+        for row in rows
+    }
+    return of_templates | of_pods
+
+
+def _refused_one_by_one(
+    checker: FeasibilityChecker, asked: Questions, placed: list[int]
+) -> dict[str, list[bool]]:
+    """What it says if it is asked about each node alone."""
+    templates, nodes = len(checker.snapshot.templates), range(len(checker.snapshot.nodes))
+    of_templates = {
+        f"template {number % templates}": [
+            checker.refuses(number % templates, node) for node in nodes
+        ]
+        for number in asked.templates
+    }
+    rows = [placed[number % len(placed)] for number in asked.pods]
+    of_pods = {
+        f"without {checker.snapshot.pods.keys[row]}": [
+            checker.refuses_without(row, node) for node in nodes
+        ]
         for row in rows
     }
     return of_templates | of_pods

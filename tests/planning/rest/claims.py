@@ -132,7 +132,9 @@ class Played:
         for number, each in enumerate(self.rounds):
             forced = {move.target for move in each.plan.moves if self._is_drained(move.source)}
             yield from (f"round {number}: {wrong}" for wrong in self._crossed(each, forced))
-            for name, loads in each.plan.after.per_node.items():
+            # A plan says what is after all of its waves.
+            after_plan = {} if self.by_waves else each.plan.after.per_node
+            for name, loads in after_plan.items():
                 for resource, threshold in self._thresholds.items():
                     before, after = each.plan.before.per_node[name][resource], loads[resource]
                     if after > max(before, threshold) + _SAME and name not in forced:

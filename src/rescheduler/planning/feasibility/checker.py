@@ -13,6 +13,7 @@ from rescheduler.model.pod_templates import PodTemplate, PooledTemplate
 from rescheduler.model.snapshot import NO_NODE, Bools, NodeColumns, Snapshot
 from rescheduler.planning.feasibility.filter_plugin import (
     FilterPlugin,
+    NearbyPodsPlugin,
     PodCountingPlugin,
     PodLister,
     SharedLister,
@@ -92,7 +93,7 @@ class FeasibilityChecker:
             self.topology_spread,
             self.inter_pod_affinity,
         )
-        self._counting_nearby: tuple[PodCountingPlugin, ...] = (
+        self._counting_nearby: tuple[NearbyPodsPlugin, ...] = (
             self.topology_spread,
             self.inter_pod_affinity,
         )
@@ -108,6 +109,9 @@ class FeasibilityChecker:
         self._counting_but_resources = (*self._occupying, *self._counting_nearby)
         self._node_constraints = [number for number, _ in self._numbered(taints, affinity)]
         self._static_refusals: dict[int, Refusals | None] = {}
+        # Most templates are refused by the same nodes: each answer is kept once.
+        self._known_static: dict[bytes, tuple[Refusals, Bools]] = {}
+        self._always_refused: dict[int, Bools | None] = {}
         self._nearby_refusals: dict[int, Refusals | None] = {}
         self._count_all_pods()
 
@@ -137,6 +141,7 @@ class FeasibilityChecker:
         self._taints.update()
         self.topology_spread.reset()
         self._static_refusals.clear()
+        self._always_refused.clear()
         self._nearby_refusals.clear()
 
     def count_pods(self, template: int, node: int, count: int, terminating: bool) -> None:
@@ -193,7 +198,12 @@ class FeasibilityChecker:
 
     def _statically_refused(self, template: int) -> Refusals | None:
         if template not in self._static_refusals:
-            self._static_refusals[template] = self._ask(self._static, template)
+            refusals, mask = self._ask(self._static, template), None
+            if refusals is not None:
+                known = refusals, refusals > 0
+                refusals, mask = self._known_static.setdefault(refusals.tobytes(), known)
+            self._static_refusals[template] = refusals
+            self._always_refused[template] = mask
         return self._static_refusals[template]
 
     def _refused_by_nearby_pods(self, template: int) -> Refusals | None:
@@ -205,6 +215,27 @@ class FeasibilityChecker:
         """Nodes that would take a new pod of this template, all others staying put."""
         return np.asarray(self.refusals(template) == 0)
 
+    def refuses(self, template: int, node: int) -> bool:
+        """Whether the node refuses a new pod of this template: faster than to ask about all."""
+        priority = self.snapshot.templates[template].priority
+        if self._nominated is not None and self._nominated.ahead_of(priority, node):
+            return bool(self.refusals(template)[node])
+        refused = self.always_refused(template)
+        if (refused is not None and refused[node]) or self.resources.refuses(template, node):
+            return True
+        occupied = self._ask(self._occupying_numbered, template)
+        if occupied is not None and occupied[node]:
+            return True
+        if template not in self._nearby_refusals:
+            return any(plugin.refuses(template, node) for plugin in self._counting_nearby)
+        nearby = self._nearby_refusals[template]
+        return nearby is not None and bool(nearby[node])
+
+    def refuses_without(self, pod: int, node: int) -> bool:
+        """Whether the node refuses this pod if it starts anew after leaving its node."""
+        with self.without(pod):
+            return self.refuses(int(self.snapshot.pods.template[pod]), node)
+
     def refused_regardless_of_room(self, template: int) -> Bools | None:
         """Nodes that refuse such a pod however much room they have; None if there are none."""
         refused = self._ask(self._occupying_numbered, template)
@@ -214,9 +245,12 @@ class FeasibilityChecker:
         return None if refused is None else refused > 0
 
     def always_refused(self, template: int) -> Bools | None:
-        """Nodes that refuse such a pod whatever else is there; None if there are none."""
-        refused = self._statically_refused(template)
-        return None if refused is None else refused > 0
+        """Nodes that refuse such a pod whatever else is there; None if there are none.
+
+        Templates with the same answer share one array. It is not to be written to.
+        """
+        self._statically_refused(template)
+        return self._always_refused[template]
 
     def misplaced(self, template: int) -> Bools | None:
         """Nodes such a pod would not be on if it were placed today, by what it says of nodes.
@@ -229,9 +263,11 @@ class FeasibilityChecker:
     def breaks_a_rule(self, pod: int) -> bool:
         """Whether the pod would be refused where it is, because of pods nearby."""
         node = self.node_of(pod)
-        with self.without(pod):
-            refused = self._refused_by_nearby_pods(int(self.snapshot.pods.template[pod]))
-        return refused is not None and bool(refused[node])
+        template = int(self.snapshot.pods.template[pod])
+        self._put_nearby(pod, node, NO_NODE)
+        refused = any(plugin.refuses(template, node) for plugin in self._counting_nearby)
+        self._put_nearby(pod, NO_NODE, node)
+        return refused
 
     def may_break_a_rule(self, template: int) -> Bools:
         """Nodes where such a pod may be refused, if it is there, because of pods nearby.
@@ -341,10 +377,7 @@ class FeasibilityChecker:
         for plugin in (
             self._counting_but_resources if self._occupies[template] else self._counting_nearby
         ):
-            if source >= 0:
-                plugin.count_pods(template, source, -1, terminating)
-            if target >= 0:
-                plugin.count_pods(template, target, 1, terminating)
+            _count_move(plugin, template, source, target, terminating)
         self.lister.placed_pods.put(pod, target)
         self._forget_affected_by(template)
 
@@ -369,10 +402,15 @@ class FeasibilityChecker:
         template = int(self.snapshot.pods.template[pod])
         terminating = bool(self.snapshot.pods.deleting[pod])
         for plugin in self._counting:
-            if source >= 0:
-                plugin.count_pods(template, source, -1, terminating)
-            if target >= 0:
-                plugin.count_pods(template, target, 1, terminating)
+            _count_move(plugin, template, source, target, terminating)
+        self.lister.placed_pods.put(pod, target)
+
+    def _put_nearby(self, pod: int, source: int, target: int) -> None:
+        """Like `_put`, for whoever only asks about pods nearby."""
+        template = int(self.snapshot.pods.template[pod])
+        terminating = bool(self.snapshot.pods.deleting[pod])
+        for plugin in self._counting_nearby:
+            _count_move(plugin, template, source, target, terminating)
         self.lister.placed_pods.put(pod, target)
 
     def _forget_affected_by(self, template: int) -> None:
@@ -403,6 +441,15 @@ class FeasibilityChecker:
             template, node = int(pods.template[pod]), int(pods.node[pod])
             for plugin in self._occupying:
                 plugin.count_pods(template, node, 1, bool(pods.deleting[pod]))
+
+
+def _count_move(
+    plugin: PodCountingPlugin, template: int, source: int, target: int, terminating: bool
+) -> None:
+    if source >= 0:
+        plugin.count_pods(template, source, -1, terminating)
+    if target >= 0:
+        plugin.count_pods(template, target, 1, terminating)
 
 
 def _has_disks(template: PodTemplate) -> bool:

@@ -38,6 +38,13 @@ class PodCountingPlugin(FilterPlugin, Protocol):
         """Pods of this template came to the node, or left it if `count` is negative."""
 
 
+class NearbyPodsPlugin(PodCountingPlugin, Protocol):
+    """A plugin whose answer depends on pods near a node, not only on those that are on it."""
+
+    def refuses(self, template: int, node: int) -> bool:
+        """Whether `refused` has this node, without asking about all others."""
+
+
 class TemplateAwarePlugin(FilterPlugin, Protocol):
     """A plugin that prepares something for every template."""
 

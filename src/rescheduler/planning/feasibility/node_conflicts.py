@@ -44,6 +44,16 @@ class NodeConflicts:
         other.counts = self.counts.copy()
         return other
 
+    def among(self, templates: Ints, nodes: Ints, counts: Ints) -> "NodeConflicts":
+        """The same for these pods alone: so many of each template on its node."""
+        other = copy(self)
+        other.counts = np.zeros_like(self.counts)
+        concerned = np.flatnonzero(self.row_of[templates] < len(self.counts) - 1)
+        pods = (each[concerned].tolist() for each in (templates, nodes, counts))
+        for template, node, count in zip(*pods, strict=True):
+            other.add(template, node, count)
+        return other
+
     def add(self, template: int, node: int, count: int) -> None:
         """Pods of the template came to the node, or left it."""
         rows = self._rows.get(template)

@@ -7,7 +7,7 @@ enough to choose it among equals.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,19 +132,14 @@ class PreferredNeighbours(_TargetTerm):
     def _neighbours(self, namespace: str, term: PodAffinityTerm) -> _Neighbours:
         key = key_of(namespace, term)
         if key not in self._known:
-            means = self._context.checker.inter_pod_affinity.means
-            matching = frozenset(
-                number
-                for number, pod in enumerate(self._snapshot.templates)
-                if means(term, namespace, pod)
-            )
+            selected = self._context.checker.inter_pod_affinity.matching(term, namespace)
+            matching = frozenset(np.flatnonzero(selected).tolist())
             codes, code_of = self._labels.column(term.topology_key)
             found = _Neighbours(term, codes, len(code_of), matching, {})
             for template in matching:
                 for node in self._context.nodes_of(template).tolist():
                     found.add(node, 1)
-            for (template, node), count in self._changes.items():
-                if template in matching:
+                for node, count in self._changes.of(template).items():
                     found.add(node, count)
             self._known[key] = found
         return self._known[key]
@@ -182,8 +177,7 @@ class ReplicasBeside(_TargetTerm):
             counts = np.zeros(len(self._context.snapshot.nodes), np.int32)
             for template in templates:
                 np.add.at(counts, self._context.nodes_of(template), 1)
-            for (template, node), count in self._changes.items():
-                if self._names[template] == workload:
+                for node, count in self._changes.of(template).items():
                     counts[node] += count
             self._on_node[workload] = counts
         return self._on_node[workload]
@@ -197,12 +191,20 @@ class ReplicasBeside(_TargetTerm):
         return set()
 
 
-class _Changes(dict[tuple[int, int], int]):
+class _Changes:
     """How many more pods of a template a node has than at the start, where it is not as many."""
+
+    def __init__(self) -> None:
+        self._of_template: defaultdict[int, dict[int, int]] = defaultdict(dict)
 
     def moved(self, template: int, source: int, target: int) -> None:
         """A pod has moved, or moved back."""
+        changes = self._of_template[template]
         for node, count in ((source, -1), (target, 1)):
-            change = self.pop((template, node), 0) + count
+            change = changes.pop(node, 0) + count
             if change:
-                self[template, node] = change
+                changes[node] = change
+
+    def of(self, template: int) -> Mapping[int, int]:
+        """By node, how many more pods of the template it has."""
+        return self._of_template.get(template, {})

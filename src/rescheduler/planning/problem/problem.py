@@ -225,8 +225,8 @@ class Problem:
         # Where only the target's own pods count, it makes no difference that the pod is elsewhere.
         is_local = not checker.depends_beyond_node[template]
         by_handoff = self.mode(template) != Mode.EVICT
-        if (is_local or by_handoff) and checker.refusals(template)[target]:
+        if (is_local or by_handoff) and checker.refuses(template, target):
             return False
-        if not is_local and checker.refusals_without(pod)[target]:
+        if not is_local and checker.refuses_without(pod, target):
             return False
         return not checker.would_harm_others(pod, target)

@@ -62,8 +62,11 @@ class ArrivalCosts:
         self._column_of[self._prospects] = np.arange(few)
         self._slot_of[:] = -1
         self._template_of = np.empty(0, np.int32)
+        # With room for more rows than are in use.
         self._table: Floats = np.empty((0, few))
         self._closed: Bools = np.empty((0, few), bool)
+        # What templates are refused by nodes alone, of which few differ: by the array of all nodes.
+        self._known_closed: dict[int, Bools] = {}
 
     def _rise(self, demand: Floats, cause: MoveCause = MoveCause.ORDINARY) -> Floats:
         """By how much the cost of each node would rise; infinite where it has no room."""
@@ -84,12 +87,16 @@ class ArrivalCosts:
 
     def _refused(self, template: int, may_return: bool = False) -> Bools:
         """Where plugins other than NodeResourcesFit refuse it, with the pod itself still there."""
-        checker = self._problem.checker
         closed = self._problem.pods.closed_to(template, may_return)
-        if not checker.depends_on_pods[template] or self._problem.mode(template) == Mode.EVICT:
+        if not self._depends_on_pods(template):
             return closed
-        refused = checker.refused_regardless_of_room(template)
+        refused = self._problem.checker.refused_regardless_of_room(template)
         return closed if refused is None else refused | closed
+
+    def _depends_on_pods(self, template: int) -> bool:
+        """Whether it counts which pods are where, with the pod itself still there."""
+        depends = bool(self._problem.checker.depends_on_pods[template])
+        return depends and self._problem.mode(template) != Mode.EVICT
 
     def causes(self, node: int) -> list[MoveCause]:
         """What may be said for moves from the node, the least first."""
@@ -119,7 +126,7 @@ class ArrivalCosts:
         if len(missing):
             self._build(missing)
         slots, columns = self._slot_of[templates], self._column_of[nodes]
-        best: Floats = self._table.min(axis=1, initial=np.inf)[slots]
+        best: Floats = self._table[slots].min(axis=1, initial=np.inf)
         for index in np.flatnonzero(columns >= 0).tolist():
             row = self._table[slots[index]].copy()
             row[columns[index]] = np.inf
@@ -159,16 +166,28 @@ class ArrivalCosts:
 
     def _build(self, templates: Ints) -> None:
         """Add rows for these templates."""
-        first = len(self._table)
-        closed = np.zeros((len(templates), len(self._prospects)), bool)
-        for index, template in enumerate(templates.tolist()):
-            closed[index] = self._refused(template)[self._prospects]
+        first, last = len(self._template_of), len(self._template_of) + len(templates)
+        if last > len(self._table):
+            self._table = np.resize(self._table, (2 * last, len(self._prospects)))
+            self._closed = np.resize(self._closed, (2 * last, len(self._prospects)))
+        for slot, template in enumerate(templates.tolist(), first):
+            self._closed[slot] = self._closed_prospects(template)
         table = self._rises(templates, self._prospects)
-        table[closed] = np.inf
-        self._table = np.concatenate([self._table, table])
-        self._closed = np.concatenate([self._closed, closed])
+        table[self._closed[first:last]] = np.inf
+        self._table[first:last] = table
         self._template_of = np.concatenate([self._template_of, templates])
-        self._slot_of[templates] = np.arange(first, first + len(templates))
+        self._slot_of[templates] = np.arange(first, last)
+
+    def _closed_prospects(self, template: int) -> Bools:
+        """Prospects that will not do for the template, whatever room they have."""
+        pods = self._problem.pods
+        if self._depends_on_pods(template) or pods.has_past_moves(template):
+            return self._refused(template)[self._prospects]
+        refused = pods.always_refused(template)
+        known = self._known_closed.get(id(refused))
+        if known is None:
+            known = self._known_closed[id(refused)] = refused[self._prospects]
+        return known
 
     def _rises(self, templates: Ints, nodes: npt.NDArray[np.int64]) -> Floats:
         """By how much the cost of each of these nodes would rise with a pod of each template."""

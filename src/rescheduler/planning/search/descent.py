@@ -4,12 +4,13 @@ Every move is checked with all earlier ones carried out, so the moves are in an 
 are possible.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from rescheduler.model.snapshot import Bools, Floats, Ints
+from rescheduler.planning.planning_time import PlanningTime
 from rescheduler.planning.problem.allowances import Allowances
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.problem.remaining_violations import RemainingViolations
@@ -23,6 +24,8 @@ _NODES_LOOKED_AT = 8
 _ABOUT_AS_GOOD = 0.95
 # Of the objective: not worth a search.
 _NOTHING = 1e-4
+# Moves that are looked for a little longer than others: hardly any plan is worse than some.
+_FIRST_MOVES = 10
 # Targets tried for a pod that a plugin keeps from the best ones.
 _TRIES = 8
 
@@ -30,9 +33,9 @@ _TRIES = 8
 class Descent:
     """Chooses one move after another, each time the best there is."""
 
-    def __init__(self, problem: Problem, out_of_time: Callable[[], bool]) -> None:
+    def __init__(self, problem: Problem, time: PlanningTime) -> None:
         self._problem = problem
-        self._out_of_time = out_of_time
+        self._time = time
         self._groups = problem.groups
         self.totals = NodeTotals(problem.load, problem.objective, problem.movable_on)
         self._arrival_costs = ArrivalCosts(problem, self.totals)
@@ -49,7 +52,7 @@ class Descent:
     def run(self) -> list[SearchStep]:
         """Moves until nothing is gained any more, the limit is reached or the time is up."""
         while len(self.steps) < self._problem.max_moves:
-            if self._out_of_time():
+            if self._is_out_of_time():
                 self.was_cut_short = True
                 break
             found = self._best()
@@ -57,6 +60,11 @@ class Descent:
                 break
             self._carry_out(*found)
         return self.steps
+
+    def _is_out_of_time(self) -> bool:
+        if len(self.steps) < _FIRST_MOVES:
+            return self._time.is_over_for_first_moves()
+        return self._time.is_over_for_search()
 
     def left_something(self) -> bool:
         """Whether there may be more to gain than by single moves."""
@@ -83,10 +91,20 @@ class Descent:
         np.maximum.at(best, self._groups.node, self._gain_of_leaving)
         return best
 
-    def _refresh(self, node: int) -> None:
-        groups = self._groups.of_node(node)
-        self._gain_of_leaving[groups] = self._gains(np.arange(groups.start, groups.stop))
-        self._most_to_gain[node] = self._most_to_gain_on(node)
+    def _refresh(self, nodes: Iterable[int]) -> None:
+        """Bring up to date what pods on these nodes gain by leaving."""
+        changed = sorted(nodes)
+        groups = self._groups_on(changed)
+        gains = self._gain_of_leaving[groups] = self._gains(groups)
+        live = ~self._hopeless[groups] & (self._left[groups] > 0)
+        self._most_to_gain[changed] = -np.inf
+        np.maximum.at(self._most_to_gain, self._groups.node[groups[live]], gains[live])
+
+    def _groups_on(self, nodes: Sequence[int]) -> npt.NDArray[np.int64]:
+        ranges = [
+            np.arange(*self._groups.of_node(node).indices(len(self._groups))) for node in nodes
+        ]
+        return np.concatenate(ranges) if ranges else np.empty(0, np.int64)
 
     def _most_to_gain_on(self, node: int) -> float:
         groups = self._groups.of_node(node)
@@ -119,11 +137,7 @@ class Descent:
         if len(promising) > _NODES_LOOKED_AT:
             most = np.argpartition(-self._most_to_gain[promising], _NODES_LOOKED_AT - 1)
             promising = promising[most[:_NODES_LOOKED_AT]]
-        ranges = [
-            np.arange(*self._groups.of_node(node).indices(len(self._groups)))
-            for node in promising.tolist()
-        ]
-        groups = np.concatenate(ranges) if ranges else np.empty(0, np.int64)
+        groups = self._groups_on(promising.tolist())
         live = (
             ~self._hopeless[groups] & (self._left[groups] > 0) & (self._gain_of_leaving[groups] > 0)
         )
@@ -158,7 +172,7 @@ class Descent:
         pod, source = self._pod(group), int(self._groups.node[group])
         template = int(self._groups.template[group])
         if self._violations.clear_suspicion(group, pod):
-            self._refresh(source)
+            self._refresh([source])
         row = self._arrival_costs.row(template, cause)
         gain = float(self._gain_of_leaving[group])
         for term in self._problem.search_terms:
@@ -206,5 +220,4 @@ class Descent:
         changed = {source, target}
         for term in self._problem.search_terms:
             changed |= term.moved(template, source, target)
-        for node in changed:
-            self._refresh(node)
+        self._refresh(changed)

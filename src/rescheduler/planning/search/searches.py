@@ -30,16 +30,16 @@ class FoundSteps(NamedTuple):
     """Whether the time was up even before all single moves were looked at."""
 
 
-def find_single_moves(problem: Problem, out_of_time: Callable[[], bool]) -> FoundSteps:
+def find_single_moves(problem: Problem, time: PlanningTime) -> FoundSteps:
     """The steps that are found without looking for moves that only gain together."""
-    descent = _descend(problem, out_of_time)
+    descent = _descend(problem, time)
     return FoundSteps(_as_they_are(problem, descent.steps), descent.was_cut_short)
 
 
 def find_steps(problem: Problem, time: PlanningTime) -> FoundSteps:
     """The steps of the best plan that all searches find."""
     out_of_time = time.is_over_for_search
-    descent = _descend(problem, out_of_time)
+    descent = _descend(problem, time)
     if not _may_gain_together(problem) or not descent.left_something() or out_of_time():
         return FoundSteps(_as_they_are(problem, descent.steps), descent.was_cut_short)
     best_plan = BestPlan(problem, descent.steps, time.is_over_for_ordering)
@@ -79,9 +79,9 @@ def _later_steps(problem: Problem) -> list[SearchStep]:
     return [step for step in steps.values() if step.source != step.target]
 
 
-def _descend(problem: Problem, out_of_time: Callable[[], bool]) -> Descent:
+def _descend(problem: Problem, time: PlanningTime) -> Descent:
     """A descent that has ended. The problem is left as it was at the start."""
-    descent = Descent(problem, out_of_time)
+    descent = Descent(problem, time)
     for pod, source, target in reversed(descent.run()):
         problem.checker.place(pod, target, source)
         for term in problem.search_terms:

@@ -111,8 +111,9 @@ class BrokenRules(ViolationTerm):
         templates, nodes, counts = self._groups.template, self._groups.node, self._groups.count
         conflicts = self._context.conflicts
         cost = float(self.gains_of_leaving(templates, nodes, conflicts) @ counts)
-        # Two that must not be together count once.
-        cost -= _VIOLATION_COST * float(conflicts.of(templates, nodes) @ counts) / 2
+        # Two that must not be together count once, also if either could leave.
+        among_movable = conflicts.among(templates, nodes, counts)
+        cost -= _VIOLATION_COST * float(among_movable.of(templates, nodes) @ counts) / 2
         return cost + self.remaining_cost(self._context.checker)
 
     def gains_of_leaving(self, templates: Ints, nodes: Ints, conflicts: NodeConflicts) -> Floats:

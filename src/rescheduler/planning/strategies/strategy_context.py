@@ -43,6 +43,7 @@ class StrategyContext:
         self.movability = movability
         self.groups = groups
         """The movable pods, by node and template."""
+        self._unusable: dict[int, Bools] = {}
 
     @property
     def workloads(self) -> WorkloadOwners:
@@ -93,9 +94,17 @@ class StrategyContext:
     # ------------------------------------------------------------ what nodes alone decide
 
     def always_refused(self, template: int) -> Bools:
-        """Nodes that will not do for the template, whatever else is there."""
+        """Nodes that will not do for the template, whatever else is there.
+
+        Templates with the same answer share one array. It is not to be written to.
+        """
         refused = self.checker.always_refused(template)
-        return ~self.load.takes_pods if refused is None else refused | ~self.load.takes_pods
+        known = self._unusable.get(id(refused))
+        if known is None:
+            takes_none = ~self.load.takes_pods
+            known = takes_none if refused is None else refused | takes_none
+            self._unusable[id(refused)] = known
+        return known
 
     def closed_to(self, template: int, may_return: bool = False) -> Bools:
         """Nodes that the template's pods do not come to, whatever else is there.
@@ -112,6 +121,10 @@ class StrategyContext:
                 closed = closed.copy()
                 closed[nodes] = True
         return closed
+
+    def has_past_moves(self, template: int) -> bool:
+        """Whether some nodes are closed to the template because of where its pods were before."""
+        return template in self.movability.failed_targets or template in self.movability.left_nodes
 
     def refused_masks(self, templates: Ints) -> Bools:
         """For each of these templates, nodes that its pods do not come to without urgent cause."""

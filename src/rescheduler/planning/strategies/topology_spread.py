@@ -10,8 +10,7 @@ pods cannot use, such as cordoned nodes, do not count.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from rescheduler.planning.feasibility.filter_plugin import key_of
 from rescheduler.planning.feasibility.label_columns import LabelColumns
 from rescheduler.planning.feasibility.plugins.pod_topology_spread import effective_selector
 from rescheduler.planning.strategies.pod_term import PodTerm
+from rescheduler.planning.strategies.spread_table import Rows, SpreadConstraint, SpreadTable
 from rescheduler.planning.strategies.strategy import RULE_VIOLATIONS, Strategy
 from rescheduler.planning.strategies.strategy_context import StrategyContext
 from rescheduler.planning.strategies.urgency import Urgency
@@ -50,111 +50,6 @@ class TopologySpread(Strategy):
         return "replicas lie over zones and nodes as evenly as asked for"
 
 
-@dataclass(eq=False)
-class SpreadConstraint:
-    """One constraint, and how many of its pods each domain holds at the moment."""
-
-    what: str
-    """For people: whose replicas."""
-    key: str
-    weight: float
-    max_skew: int
-    domain_of_node: Ints
-    """-1 for nodes in no domain that the pods could use."""
-    domains: int
-    """How many there are that the pods could use."""
-    counts: dict[int, int] = field(default_factory=dict)
-    """By domain. Those without a pod are absent."""
-
-    def add(self, node: int, count: int) -> None:
-        """So many pods come to the node, or leave it."""
-        domain = int(self.domain_of_node[node])
-        if domain >= 0:
-            self.counts[domain] = self.counts.get(domain, 0) + count
-            if not self.counts[domain]:
-                del self.counts[domain]
-
-    @property
-    def fewest(self) -> int:
-        """What the emptiest domain holds."""
-        return 0 if len(self.counts) < self.domains else min(self.counts.values())
-
-    @property
-    def is_uneven(self) -> bool:
-        """Whether some domain holds too many pods."""
-        return max(self.counts.values(), default=0) > self.fewest + self.max_skew
-
-    @property
-    def surplus(self) -> int:
-        """How many pods are too many in their domains."""
-        most = self.fewest + self.max_skew
-        return sum(max(count - most, 0) for count in self.counts.values())
-
-    def cost(self) -> float:
-        """What it costs that the pods are where they are."""
-        counts = np.fromiter(self.counts.values(), np.float64, len(self.counts))
-        return self.weight * float(_crowding(counts - self.fewest - self.max_skew).sum())
-
-    def gain_of_leaving(self, node: int) -> float:
-        """What is gained if a pod leaves the node."""
-        if self.domain_of_node[node] < 0:
-            return 0.0
-        before = self.cost()
-        self.add(node, -1)
-        after = self.cost()
-        self.add(node, 1)
-        return before - after
-
-    def gains_of_leaving(self, nodes: Ints) -> Floats:
-        """The same for many nodes, each by itself."""
-        domains, fewest = self.domain_of_node[nodes], self.fewest
-        counts = np.array([self.counts.get(domain, 0) for domain in domains.tolist()], np.float64)
-        over = counts - fewest - self.max_skew
-        gains = _crowding(over) - _crowding(over - 1.0)
-        # If the emptiest domain loses a pod, all others may hold one less.
-        emptiest = (counts <= fewest) & (fewest > 0)
-        if emptiest.any():
-            held = np.fromiter(self.counts.values(), np.float64, len(self.counts))
-            held_over = held - fewest - self.max_skew
-            lost = float((_crowding(held_over + 1.0) - _crowding(held_over)).sum())
-            gains = np.where(emptiest, _crowding(over + 1.0) - _crowding(over) - lost, gains)
-        return np.asarray(np.where(domains < 0, 0.0, self.weight * gains))
-
-    def arrival_costs(self, source: int) -> Floats:
-        """What it costs, on each node, if a pod comes there from the source."""
-        self.add(source, -1)
-        # Nodes in no domain look up the last entry.
-        by_domain = np.zeros(int(self.domain_of_node.max(initial=-1)) + 2)
-        most = self.fewest + self.max_skew
-        held = np.fromiter(self.counts, np.int64, len(self.counts))
-        over = np.fromiter(self.counts.values(), np.float64, len(self.counts)) - most
-        by_domain[:-1] = self.weight * float(_crowding(np.array(1.0 - most)))
-        by_domain[held] = self.weight * (_crowding(over + 1.0) - _crowding(over))
-        for domain in self._only_emptiest():
-            # The others may then hold one more.
-            by_domain[domain] = self.weight * float((_crowding(over - 1.0) - _crowding(over)).sum())
-        self.add(source, 1)
-        return np.asarray(by_domain[self.domain_of_node])
-
-    def _only_emptiest(self) -> list[int]:
-        """The emptiest domain, if there is only one."""
-        if len(self.counts) < self.domains - 1:
-            return []
-        if len(self.counts) == self.domains:
-            fewest = self.fewest
-            emptiest = [domain for domain, count in self.counts.items() if count == fewest]
-        else:
-            usable = np.unique(self.domain_of_node[self.domain_of_node >= 0]).tolist()
-            emptiest = [domain for domain in usable if domain not in self.counts]
-        return emptiest if len(emptiest) == 1 else []
-
-
-def _crowding(over: Floats) -> Floats:
-    """1 for one pod too many in a domain, 1 + 2 for two, 1 + 2 + 3 for three."""
-    over = np.maximum(over, 0.0)
-    return np.asarray(over * (over + 1.0) / 2.0)
-
-
 class UnevenSpread(PodTerm):
     """The pods that are too many where they are, over all constraints."""
 
@@ -169,16 +64,39 @@ class UnevenSpread(PodTerm):
         nodes, templates = self._snapshot.nodes.objects, self._snapshot.templates
         self._nodes = LabelColumns([node.metadata.labels for node in nodes])
         self._labels = LabelColumns([template.labels for template in templates])
-        self._constraints_of: defaultdict[int, list[SpreadConstraint]] = defaultdict(list)
-        self._known_domains: dict[tuple[str, bytes], tuple[Ints, int]] = {}
+        self._known_domains: dict[tuple[str, int], tuple[Ints, int]] = {}
+        self._found: list[tuple[SpreadConstraint, list[int]]] = []
+        """The constraints, and the templates of the pods that each of them counts."""
         self._find_declared()
         if undeclared:
             self._find_undeclared()
-        self._uneven = {
-            template
-            for template, constraints in self._constraints_of.items()
-            if any(constraint.is_uneven for constraint in constraints)
-        }
+        self._table = SpreadTable(
+            [constraint for constraint, _ in self._found],
+            [self._nodes_of(matching) for _, matching in self._found],
+        )
+        self._index_by_template()
+
+    def _nodes_of(self, templates: list[int]) -> Ints:
+        if len(templates) == 1:
+            return self._context.nodes_of(templates[0])
+        nodes = [self._context.nodes_of(template) for template in templates]
+        return np.concatenate(nodes) if nodes else np.empty(0, np.int32)
+
+    def _index_by_template(self) -> None:
+        """Find out which constraints each template has, and which are uneven."""
+        sizes = [len(matching) for _, matching in self._found]
+        constraint = np.repeat(np.arange(len(sizes)), sizes)
+        listed = [template for _, matching in self._found for template in matching]
+        template = np.array(listed, np.int64)
+        order = np.argsort(template, kind="stable")
+        self._constraint_of = constraint[order]
+        count = len(self._snapshot.templates)
+        self._first_of = np.searchsorted(template[order], np.arange(count + 1))
+        self._is_uneven = np.zeros(count, bool)
+        self._is_uneven[template[self._table.is_uneven[constraint]]] = True
+
+    def _constraints(self, template: int) -> Rows:
+        return self._constraint_of[self._first_of[template] : self._first_of[template + 1]]
 
     # ------------------------------------------------------------ which constraints there are
 
@@ -235,15 +153,12 @@ class UnevenSpread(PodTerm):
             domain_of_node=domain_of_node,
             domains=domains,
         )
-        for other in matching:
-            for node in self._context.nodes_of(other).tolist():
-                constraint.add(node, 1)
-            self._constraints_of[other].append(constraint)
+        self._found.append((constraint, matching))
 
     def _domains(self, key: str, refused: Bools) -> tuple[Ints, int]:
         """The domain of each node, -1 if pods that are refused by these nodes cannot use it, and
         how many domains there are. Most pods are refused by the same nodes."""
-        known = key, refused.tobytes()
+        known = key, id(refused)
         if known not in self._known_domains:
             codes = self._nodes.column(key).codes
             usable = np.unique(codes[~refused & (codes >= 0)])
@@ -254,69 +169,56 @@ class UnevenSpread(PodTerm):
     # ------------------------------------------------------------ as a term of the objective
 
     def total(self) -> float:
-        return sum(constraint.cost() for constraint in self._constraints())
+        return self._table.cost()
 
     def surplus_pods(self) -> int:
         """How many pods are too many where they are now; one may count for several constraints."""
-        return sum(constraint.surplus for constraint in self._constraints())
-
-    def _constraints(self) -> Iterable[SpreadConstraint]:
-        return {
-            id(constraint): constraint
-            for of_template in self._constraints_of.values()
-            for constraint in of_template
-        }.values()
+        return self._table.surplus()
 
     def is_active(self) -> bool:
-        return bool(self._uneven)
+        return bool(self._is_uneven.any())
 
     def gain_bounds(self, templates: Ints, nodes: Ints) -> Floats:
-        bounds = np.zeros(len(templates))
-        rows_of: defaultdict[int, list[int]] = defaultdict(list)
-        for row, template in enumerate(templates.tolist()):
-            if template in self._uneven:
-                rows_of[template].append(row)
-        for template, rows in rows_of.items():
-            for constraint in self._constraints_of[template]:
-                bounds[rows] += constraint.gains_of_leaving(nodes[rows])
-        return bounds
+        rows = np.flatnonzero(self._is_uneven[templates])
+        first = self._first_of[templates[rows]]
+        sizes = self._first_of[templates[rows] + 1] - first
+        # The constraints of the first row, then those of the second, and so on.
+        begin = np.cumsum(sizes) - sizes
+        of_row = np.arange(int(sizes.sum())) + np.repeat(first - begin, sizes)
+        pods = np.repeat(rows, sizes)
+        gains = self._table.gains_of_leaving(self._constraint_of[of_row], nodes[pods])
+        return np.bincount(pods, gains, len(templates)).astype(np.float64)
 
     def gain_of_leaving(self, template: int, node: int) -> float:
-        constraints = self._constraints_of.get(template, ())
-        return sum(constraint.gain_of_leaving(node) for constraint in constraints)
+        constraints = self._constraints(template)
+        if not len(constraints):
+            return 0.0
+        nodes = np.full(len(constraints), node)
+        return float(self._table.gains_of_leaving(constraints, nodes).sum())
 
     def arrival_costs(self, template: int, source: int) -> Floats | None:
-        constraints = self._constraints_of.get(template)
+        constraints = self._constraints(template).tolist()
         if not constraints:
             return None
-        return np.asarray(sum(constraint.arrival_costs(source) for constraint in constraints))
+        return np.asarray(sum(self._table.arrival_costs(each, source) for each in constraints))
 
     def moved(self, template: int, source: int, target: int) -> set[int]:
-        for constraint in self._constraints_of.get(template, ()):
-            constraint.add(source, -1)
-            constraint.add(target, 1)
         changed: set[int] = set()
-        for other in self._sharing(template):
-            changed.update(self._context.nodes_of(other).tolist())
+        for constraint in self._constraints(template).tolist():
+            self._table.add(constraint, source, -1)
+            self._table.add(constraint, target, 1)
+            for other in self._found[constraint][1]:
+                if self._is_uneven[other]:
+                    changed.update(self._context.nodes_of(other).tolist())
         return changed
 
-    def _sharing(self, template: int) -> set[int]:
-        """Uneven templates under one of the constraints of this one."""
-        own = {id(constraint) for constraint in self._constraints_of.get(template, ())}
-        return {
-            other
-            for other in self._uneven
-            if any(id(constraint) in own for constraint in self._constraints_of[other])
-        }
-
     def reason(self, template: int, node: int) -> str:
-        constraint = max(
-            self._constraints_of[template],
-            key=lambda constraint: constraint.gain_of_leaving(node),
-        )
+        constraints = self._constraints(template)
+        gains = self._table.gains_of_leaving(constraints, np.full(len(constraints), node))
+        number = int(constraints[gains.argmax()])
+        constraint = self._table.constraints[number]
         value = self._snapshot.nodes.objects[node].metadata.labels[constraint.key]
-        count = constraint.counts[int(constraint.domain_of_node[node])]
         return (
-            f"{constraint.key}={value} holds {count} pods of {constraint.what}, "
-            f"the emptiest {constraint.fewest}"
+            f"{constraint.key}={value} holds {self._table.held_at(number, node)} pods of "
+            f"{constraint.what}, the emptiest {self._table.fewest(number)}"
         )

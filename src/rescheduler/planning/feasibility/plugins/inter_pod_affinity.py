@@ -164,6 +164,14 @@ class InterPodAffinity:
     def refused(self, template: int) -> Bools | None:
         return _any_of([part for part in self.refused_by_part(template) if part is not None])
 
+    def refuses(self, template: int, node: int) -> bool:
+        """Whether `refused` has this node, without asking about all others."""
+        return (
+            self._lacks_affinity(template, node)
+            or any(anti.counts.near(node) > 0 for anti in self._anti_for(template))
+            or any(counts.near(node) > 0 for counts in self._existing_counts(template))
+        )
+
     def lacking_company(self, template: int) -> Bools | None:
         """Nodes where such a pod may have no other that its affinity requires; None: none."""
         affinity = self._affinity_for(template)
@@ -286,20 +294,30 @@ class InterPodAffinity:
             return np.logical_not(affinity.has_labels)
         return np.asarray(~np.logical_and.reduce([domains.occupied() for domains in counts]))
 
+    def _lacks_affinity(self, template: int, node: int) -> bool:
+        affinity = self._affinity_for(template)
+        if affinity is None:
+            return False
+        counts = affinity.counts_by_key.values()
+        if affinity.matching[template] and not any(counts):
+            return not affinity.has_labels[node]
+        return any(domains.near(node) == 0 for domains in counts)
+
     def _against_anti_affinity(self, template: int) -> Bools | None:
         occupied = [anti.counts.occupied() for anti in self._anti_for(template) if anti.counts]
         return _any_of(occupied)
 
     def _against_existing_anti_affinity(self, template: int) -> Bools | None:
-        occupied = []
+        return _any_of([counts.occupied() for counts in self._existing_counts(template) if counts])
+
+    def _existing_counts(self, template: int) -> Iterator[DomainCounts]:
+        """Counts of the pods that keep those of the template away."""
         for existing in self._kept_away_by[template]:
             if existing.counts is None:
                 owners = np.zeros(len(self._lister.snapshot.templates), bool)
                 owners[existing.owners] = True
                 existing.counts = self._counts(existing.term.topology_key, owners)
-            if existing.counts:
-                occupied.append(existing.counts.occupied())
-        return _any_of(occupied)
+            yield existing.counts
 
     # ------------------------------------------------------------ building counts, each once
 
@@ -321,7 +339,7 @@ class InterPodAffinity:
         return affinity
 
     def _build_affinity(self, namespace: str, terms: tuple[PodAffinityTerm, ...]) -> _Affinity:
-        matching = np.logical_and.reduce([self._matching(term, namespace) for term in terms])
+        matching = np.logical_and.reduce([self.matching(term, namespace) for term in terms])
         keys = {term.topology_key for term in terms}
         domains = [self._lister.node_labels.column(key).codes for key in keys]
         return _Affinity(
@@ -347,7 +365,7 @@ class InterPodAffinity:
         key = key_of(namespace, term)
         anti = self._anti.get(key)
         if anti is None:
-            matching = self._matching(term, namespace)
+            matching = self.matching(term, namespace)
             counts = self._counts(term.topology_key, matching)
             anti = self._anti[key] = _AntiAffinity(namespace, term, counts)
             for counted in np.flatnonzero(matching):
@@ -384,7 +402,7 @@ class InterPodAffinity:
 
     # ------------------------------------------------------------ which pods a term means
 
-    def _matching(self, term: PodAffinityTerm, namespace: str) -> Bools:
+    def matching(self, term: PodAffinityTerm, namespace: str) -> Bools:
         """Templates whose pods a newcomer's term means."""
         selected = self._lister.template_labels.selected_by(term.label_selector)
         selector = term.namespace_selector

@@ -29,6 +29,11 @@ class NodeResourcesFit:
             refused |= self.free[resource] < asked[resource]
         return refused
 
+    def refuses(self, template: int, node: int) -> bool:
+        """Whether `refused` has this node, without asking about all others."""
+        asked = self._lister.snapshot.asked[template]
+        return bool(((self.free[:, node] < asked) & (asked != 0)).any())
+
     def reason(self, template: int, node: int) -> str:
         asked = self._lister.snapshot.asked[template]
         for resource in np.flatnonzero(asked):

@@ -51,23 +51,27 @@ class SpreadCounts:
         return int(counts.min())
 
     def is_worse_after(self, source: int, target: int) -> bool:
-        """Whether a matching pod that moves leaves more pods too many where they are."""
+        """Whether a matching pod that moves leaves more pods too many in some domain."""
         counts = self.counts.copy()
         if self.counted_nodes[source]:
             counts[self.domain_of_node[source]] -= 1
         if self.counted_nodes[target]:
             counts[self.domain_of_node[target]] += 1
-        measures = zip(self._too_many(counts), self._too_many(self.counts), strict=True)
-        return any(after > before for after, before in measures)
+        return bool((self._too_many(counts) > self._too_many(self.counts)).any())
 
-    def _too_many(self, counts: npt.NDArray[np.int32]) -> tuple[int, int, int]:
-        """Pods beyond the allowed difference in all, in one domain, and all in such domains."""
+    def _too_many(self, counts: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """By domain, how many pods are beyond the allowed difference."""
         counts = counts[self.counted_domains]
         is_short = len(counts) < (self.constraint.min_domains or 1)
         fewest = 0 if is_short else int(counts.min())
-        beyond = np.maximum(counts - fewest - self.constraint.max_skew, 0)
-        in_such = int(counts[beyond > 0].sum())
-        return int(beyond.sum()), int(beyond.max(initial=0)), in_such
+        return np.maximum(counts - fewest - self.constraint.max_skew, 0)
+
+    def refuses(self, node: int) -> bool:
+        domain = self.domain_of_node[node]
+        if domain < 0:
+            return True
+        most = self.constraint.max_skew + self.fewest() - self.matches_itself
+        return bool(self.counts[domain] > most)
 
     def refused(self) -> Bools:
         most = self.constraint.max_skew + self.fewest() - self.matches_itself
@@ -111,6 +115,10 @@ class PodTopologySpread:
         if not spreads:
             return None
         return np.asarray(np.logical_or.reduce([spread.refused() for spread in spreads]))
+
+    def refuses(self, template: int, node: int) -> bool:
+        """Whether `refused` has this node, without asking about all others."""
+        return any(spread.refuses(node) for spread in self._spreads_for(template))
 
     def reason(self, template: int, node: int) -> str:
         for spread in self._spreads_for(template):

@@ -18,6 +18,8 @@ from rescheduler.planning.search.steps import SearchStep
 
 # What it costs to leave a pod where it is although its room was given away, in moves.
 _NOT_PLACED = 50.0
+# Ways for pods of a set to come to a node: beyond that, a linear program takes seconds.
+_MOST_ARCS = 12_000
 
 
 class _Movers(NamedTuple):
@@ -97,6 +99,8 @@ class ClassTransport:
         homeless = np.zeros(len(sets), np.int64)
         np.add.at(homeless, set_of_group, self._classes.homeless[groups])
         exclusive = self._exclusive(set_of_group, len(sets), groups)
+        if len(sets) * np.count_nonzero(room) > _MOST_ARCS:
+            return _roughly(settled, needed, homeless, exclusive)
         return self._transport(settled, needed, homeless, exclusive)
 
     def _exclusive(self, set_of_group: Numbers, sets: int, groups: Numbers) -> Bools:
@@ -181,6 +185,31 @@ class ClassTransport:
         staying[stay_set, stay_node] = values[:stays]
         coming[come_set, come_node] = values[stays:arcs]
         return staying, coming
+
+
+def _roughly(
+    settled: Numbers, needed: Numbers, homeless: "np.typing.NDArray[np.int64]", exclusive: Bools
+) -> tuple[Numbers, Numbers]:
+    """How many of each set stay and come: the sets with most to place first, to the roomiest nodes.
+
+    That is as good as it gets but for pods that exclude one that stays, of which some may find no
+    place.
+    """
+    before = np.cumsum(settled, axis=0) - settled
+    staying = np.clip(needed - before, 0, settled)
+    coming = np.zeros_like(settled)
+    room = needed - staying.sum(axis=0)
+    supply = settled.sum(axis=1) - staying.sum(axis=1) + homeless
+    for one in np.argsort(-supply, kind="stable").tolist():
+        if not supply[one]:
+            break
+        fits = np.where(staying[one] > 0, 0, np.minimum(room, 1)) if exclusive[one] else room
+        nodes = np.flatnonzero(fits > 0)
+        nodes = nodes[np.argsort(-room[nodes], kind="stable")]
+        taken_before = np.cumsum(fits[nodes]) - fits[nodes]
+        coming[one, nodes] = np.clip(supply[one] - taken_before, 0, fits[nodes])
+        room = room - coming[one]
+    return staying, coming
 
 
 def _matched(movers: _Movers) -> Sequence[SearchStep]:

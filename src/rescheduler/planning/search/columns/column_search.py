@@ -41,6 +41,8 @@ _IN_USE = 1e-6
 # In a large cluster: common contents that each node is offered, rounds of pricing by the smoothed
 # dual, the share of a column that is looked around at, and columns that are kept for the end.
 _NEAREST, _SMOOTHED_ROUNDS, _LARGE_SHARE, _KEPT_PER_NODE = 12, 9, 0.2, 6
+# Nodes: with more, the linear program takes too long, and dual values decide alone.
+_TOO_MANY_NODES = 1_500
 # The first of these rounds look around the start, for several columns per node: what takes few
 # moves is near it.
 _ROUNDS_AT_START, _COLUMNS_NEAR_START = 2, 3
@@ -91,7 +93,8 @@ class ColumnSearch:
         if is_limited or not self._is_large or not self._generate_from_common_contents(high):
             self._generate(_FIRST_ROUNDS)
             self._master.set_penalties(high)
-        self._generate(_ROUNDS)
+        if not self._found:
+            self._generate(_ROUNDS)
         if self._master.is_solved:
             self._choose()
         transport = ClassTransport(self._problem, self.classes)
@@ -183,7 +186,7 @@ class ColumnSearch:
         likely = self._keep_best(dual.reduced_costs)
         self._master.set_penalties(penalties)
         self._master.extend(self._pool)
-        if not self._master.solve_from_nothing():
+        if len(self._nodes) > _TOO_MANY_NODES or not self._master.solve_from_nothing():
             self._offer(likely)
         return True
 
@@ -225,6 +228,9 @@ class _BestContents:
         if len(self._found) > _KEPT:
             worst = max(self._found, key=lambda key: self._found[key][0])
             del self._found[worst]
+
+    def __len__(self) -> int:
+        return len(self._found)
 
     @property
     def least(self) -> float:

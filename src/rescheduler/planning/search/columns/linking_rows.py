@@ -44,9 +44,3 @@ class LinkingRows:
         """By how much these contents of all nodes exceed what is allowed."""
         total = self.entries(self._everywhere, contents).sum(axis=0)
         return float(np.maximum(total - self.most, 0.0).sum())
-
-    def excess_after(self, contents: Contents, nodes: Numbers, then: Contents) -> Floats:
-        """The same if one of these nodes had other contents, for each of them."""
-        total = self.entries(self._everywhere, contents).sum(axis=0)
-        change = self.entries(nodes, then) - self.entries(nodes, contents[nodes])
-        return np.asarray(np.maximum(total + change - self.most, 0.0).sum(axis=1))

@@ -2,13 +2,17 @@
 
 import numpy as np
 
+from rescheduler.model.snapshot import Bools, Floats
 from rescheduler.planning.search.columns.linking_rows import LinkingRows
 from rescheduler.planning.search.columns.node_contents import NodeContents
-from rescheduler.planning.search.columns.pod_classes import Contents
+from rescheduler.planning.search.columns.pod_classes import Contents, Numbers
+
+# Of the pods of a class that are missing: so large a part is placed at once, on different nodes.
+_PART = 32
 
 
 class PlacementRepair:
-    """Changes the contents of nodes, one pod at a time, where it costs least."""
+    """Changes the contents of nodes, one pod after another, where it costs least."""
 
     def __init__(self, judge: NodeContents, linking: LinkingRows) -> None:
         self._judge = judge
@@ -20,35 +24,83 @@ class PlacementRepair:
         contents = contents.copy()
         surplus = contents.sum(axis=0, dtype=np.int64) - self._judge.classes.totals
         for number in np.flatnonzero(surplus > 0).tolist():
-            for _ in range(int(surplus[number])):
-                self._change(contents, number, -1)
+            self._change(contents, number, -1, int(surplus[number]))
         demand = self._judge.classes.demand
         share = (demand / np.maximum(demand.max(axis=0), 1e-9)).max(axis=1)
         for number in sorted(np.flatnonzero(surplus < 0).tolist(), key=lambda row: -share[row]):
-            for _ in range(int(-surplus[number])):
-                if not self._change(contents, number, 1):
-                    break
+            self._change(contents, number, 1, int(-surplus[number]))
         return contents
 
-    def _change(self, contents: Contents, number: int, count: int) -> bool:
-        """One pod more or fewer of a class, on the node where that is best."""
-        nodes = self._everywhere if count > 0 else np.flatnonzero(contents[:, number] > 0)
-        nodes = nodes.astype(np.int32)
-        then = contents[nodes]
-        then[:, number] += count
-        allowed = self._judge.are_allowed(nodes, then)
-        nodes, then = nodes[allowed], then[allowed]
-        if not len(nodes):
-            return False
-        rise = self._costs(nodes, then) - self._costs(nodes, contents[nodes])
-        excess = self._linking.excess_after(contents, nodes, then)
-        best = int(np.lexsort((rise, excess))[0])
-        contents[nodes[best]] = then[best]
-        return True
+    def _change(self, contents: Contents, number: int, count: int, times: int) -> None:
+        """One pod more or fewer of a class, so many times, on the node where that is best."""
+        options = _Options(self._judge, self._linking, contents, number, count)
+        options.look_at(self._everywhere)
+        while times:
+            nodes = options.best(max(times // _PART, 1))
+            if not len(nodes):
+                return
+            contents[nodes, number] += count
+            options.take(nodes)
+            times -= len(nodes)
 
-    def _costs(
-        self, nodes: "np.typing.NDArray[np.int32]", contents: Contents
-    ) -> "np.typing.NDArray[np.float64]":
+
+class _Options:
+    """For every node, what it costs and changes if it holds one pod more or fewer of a class."""
+
+    def __init__(
+        self,
+        judge: NodeContents,
+        linking: LinkingRows,
+        contents: Contents,
+        number: int,
+        count: int,
+    ) -> None:
+        """The contents may be changed: whoever does so says it."""
+        self._judge = judge
+        self._linking = linking
+        self._contents = contents
+        self._number, self._count = number, count
+        nodes = len(contents)
+        self._allowed: Bools = np.zeros(nodes, bool)
+        self._rise: Floats = np.zeros(nodes)
+        # What it adds to each of the rows that link nodes, and what they all add.
+        self._change: Floats = np.zeros((nodes, len(linking.most)))
+        everywhere = np.arange(nodes, dtype=np.int32)
+        self._total: Floats = linking.entries(everywhere, contents).sum(axis=0)
+
+    def look_at(self, nodes: Numbers) -> None:
+        """Find out about these nodes with the contents as they are now."""
+        now = self._contents[nodes]
+        then = now.copy()
+        then[:, self._number] += self._count
+        allowed = then[:, self._number] >= 0
+        allowed[allowed] = self._judge.are_allowed(nodes[allowed], then[allowed])
+        self._allowed[nodes] = allowed
+        nodes, now, then = nodes[allowed], now[allowed], then[allowed]
+        self._rise[nodes] = self._costs(nodes, then) - self._costs(nodes, now)
+        entries = self._linking.entries
+        self._change[nodes] = entries(nodes, then) - entries(nodes, now)
+
+    def _costs(self, nodes: Numbers, contents: Contents) -> Floats:
         arrivals = self._judge.arrivals(nodes, contents)
         moves = arrivals @ self._judge.classes.move_prices
         return np.asarray(self._judge.costs(nodes, contents) + moves)
+
+    def best(self, most: int) -> Numbers:
+        """The nodes where limits are exceeded least, and of these the cheapest, up to so many."""
+        nodes = np.flatnonzero(self._allowed)
+        if not len(nodes):
+            return nodes
+        beyond = self._total + self._change[nodes] - self._linking.most
+        excess = np.maximum(beyond, 0.0).sum(axis=1)
+        nodes = nodes[excess == excess.min()]
+        if most == 1:
+            cheapest = nodes[self._rise[nodes].argmin()]
+            return np.array([cheapest], np.int32)
+        order = np.argsort(self._rise[nodes], kind="stable")[:most]
+        return np.asarray(nodes[order], np.int32)
+
+    def take(self, nodes: Numbers) -> None:
+        """The contents of these nodes have been changed."""
+        self._total += self._change[nodes].sum(axis=0)
+        self.look_at(nodes)
