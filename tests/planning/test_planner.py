@@ -84,6 +84,38 @@ def test_moves_are_found_even_if_most_of_the_time_is_over_before_any_is_looked_f
     assert len(plan.moves) == len(make_plan(snapshot, BALANCING).moves)
 
 
+def test_where_single_moves_do_more_moves_allowed_begin_with_the_same_moves() -> None:
+    """So more moves, or more time, never give a worse plan there: every move gains."""
+    nodes = [node(f"n{number:02}", cpu="28") for number in range(16)]
+    crowded = [f"n{number:02}" for number in range(0, 16, 2)]
+    apps = [each for app in range(22) for each in _one_per_node(f"app{app}", crowded)]
+    snapshot = snapshot_of([*nodes, *apps])
+    plans = [
+        make_plan(
+            snapshot,
+            Policy(enabled_strategies=(StrategyName.LOAD_BALANCING,), max_reschedule_pods=most),
+        )
+        for most in (1, 2, 5, 9, 20)
+    ]
+    assert [len(plan.moves) for plan in plans] == [1, 2, 5, 9, 20]
+    longest = _where_to(plans[-1])
+    for plan in plans:
+        assert _where_to(plan) == longest[: len(plan.moves)]
+        assert all(move.gain > 0 for move in plan.moves)
+
+
+def _one_per_node(name: str, nodes: list[str]) -> Objects:
+    owner = deployment(f"shop/{name}", replicas=len(nodes))
+    owned = replicaset(f"shop/{name}-5d", replicas=len(nodes), owner=owner)
+    cpu = f"{600 + 41 * len(name) + 17 * int(name[3:])}m"
+    pods = [pod(f"shop/{name}-{on}", on=on, cpu=cpu, owner=owned) for on in nodes]
+    return [owner, owned, *pods]
+
+
+def _where_to(plan: Plan) -> list[tuple[str, str]]:
+    return [(move.pod, move.target) for move in plan.moves]
+
+
 COSTS_TOO = (StrategyName.NODE_MAINTENANCE, StrategyName.COST_OPTIMIZATION)
 LEAVING = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
 

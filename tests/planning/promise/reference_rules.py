@@ -174,6 +174,7 @@ class ReferenceRules:
         return any(
             any(self._are_together(term, each.node, name) for term in _between(pod, each.pod))
             for each in state
+            if pod.apart or each.pod.apart
         )
 
     def _are_together(self, term: JsonObject, one: str, other: str) -> bool:

@@ -53,6 +53,8 @@ class NodeContents:
         if not self._is_any_avoided:
             return most
         for row, available in enumerate(most):
+            if not self._avoids(row, available).any():
+                continue
             low, high = np.zeros(len(available)), available.copy()
             for _ in range(_HALVINGS):
                 middle = (low + high) / 2

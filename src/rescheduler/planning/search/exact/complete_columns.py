@@ -98,8 +98,7 @@ def _contents_of(
         counts = np.arange(max(most_here, here, 0) + 1, dtype=np.int32)
         come, go = np.maximum(counts - here, 0), np.maximum(here - counts, 0)
         fits = arrivals[:, None] + come == 0
-        needed = judge.demand[number][:, None] * counts
-        fits |= (needed[:, None, :] <= left[:, :, None]).all(axis=0)
+        fits |= counts <= _most_that_fit(judge.demand[number], left)[:, None]
         fits &= (come <= most_moves - arrivals[:, None]) & (go <= most_moves - leaving[:, None])
         row, which = np.nonzero(fits)
         arrivals, leaving = arrivals[row] + come[which], leaving[row] + go[which]
@@ -111,7 +110,18 @@ def _contents_of(
             row, which, arrivals, leaving = row[near], which[near], arrivals[near], leaving[near]
         rows = rows[row]
         rows[:, number] = counts[which]
-        left = left[:, row] - needed[:, which]
+        left = left[:, row] - judge.demand[number][:, None] * counts[which]
     if not complete:
         rows = np.concatenate([rows, np.zeros_like(rows[:1])])
     return rows, complete
+
+
+def _most_that_fit(demand: Floats, left: Floats) -> Floats:
+    """How many pods of a class fit into what is left; less than none if it is overdrawn.
+
+    Both are whole numbers, so the quotients are exact enough.
+    """
+    most = np.full(left.shape[1], np.inf)
+    for asked, room in zip(demand.tolist(), left, strict=True):
+        most = np.minimum(most, np.floor(room / asked) if asked else np.where(room < 0, -1, np.inf))
+    return most
