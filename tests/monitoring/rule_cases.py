@@ -81,6 +81,14 @@ def as_input(found: Series) -> list[dict[str, str]]:
     return [{"series": name, "values": values} for name, values in found.items()]
 
 
+def threshold(share: float, instance: str = A, minutes: int = 120) -> Series:
+    """The policy's imbalanceThreshold, which every replica has."""
+    labels = {"strategy": "Any", "threshold": "imbalanceThreshold"}
+    return series(
+        "rescheduler_policy_threshold_ratio", constant(share, minutes), instance, **labels
+    )
+
+
 EXTENDER = "rescheduler_extender_request_duration_seconds"
 WEBHOOK = "rescheduler_webhook_request_duration_seconds"
 
@@ -90,6 +98,14 @@ CASES = (
         series("rescheduler_build_info", "1+0x5 stale"),
         fires_at_minute=30,
         labels={},
+    ),
+    # A dry run whose container is started, lives for five minutes, and is gone for one.
+    Case(
+        alerts.RESTARTING,
+        series("process_start_time_seconds", "60+0x4 _ 420+0x4 _ 780+0x4 _ 1140+0x4 _ 1500+0x9")
+        | series("rescheduler_build_info", "1+0x4 _ 1+0x4 _ 1+0x4 _ 1+0x4 _ 1+0x9"),
+        fires_at_minute=28,
+        value="4",
     ),
     Case(
         alerts.NO_LEADER,
@@ -158,8 +174,16 @@ CASES = (
             ("overcommitted_nodes", 1),
             ("rule_violations", 1),
             ("pods_to_drain", 3),
-            ("load_difference_ratio", 0.4),
         )
+    ),
+    Case(
+        alerts.NOTHING_PLANNED,
+        series("rescheduler_plan_idle", constant(1), reason="AllBlocked")
+        | series("rescheduler_load_difference_ratio", constant(0.4), plan="before", strategy="Any")
+        | threshold(0.3)
+        | threshold(0.3, B),
+        fires_at_minute=61,
+        labels={**TARGET, "reason": "AllBlocked"},
     ),
     Case(
         alerts.POLICY_RELOAD_FAILED,
@@ -265,6 +289,13 @@ def healthy_day() -> Series:
         series("rescheduler_overcommitted_nodes", f"_x722 1+0x{day - 723}", B, **before),
         series("rescheduler_rule_violations", f"_x722 2+0x{day - 723}", B, **before),
         series("rescheduler_load_difference_ratio", f"_x722 0.5+0x{day - 723}", B, **before),
+        # In the morning nothing is planned for hours, and the policy allows the difference.
+        series("rescheduler_load_difference_ratio", "0.4+0x720 stale", **before),
+        series(idle, "_x121 1+0x470 stale", reason="NotWorthIt"),
+        threshold(0.45, B, day),
+        # A container is restarted twice; processes of others in the job all the time.
+        series("process_start_time_seconds", f"1+0x400 2+0x20 3+0x{day - 422}", B),
+        series("process_start_time_seconds", f"1+60x{day}", "10.0.0.9:9090"),
         series(idle, f"_x722 1+0x{day - 723}", B, reason="NothingToImprove"),
         series("rescheduler_policy_last_reload_successful", short_trouble(1, 0, minutes=4), B),
         series("rescheduler_oldest_migration_seconds", short_trouble(140, 1000, minutes=4)),

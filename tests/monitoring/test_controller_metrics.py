@@ -23,7 +23,7 @@ from rescheduler.model.snapshot import Floats, Ints
 from rescheduler.monitoring.metrics.controller_metrics import oldest
 from rescheduler.monitoring.metrics.definitions import ALL, of_strategies
 from rescheduler.monitoring.monitoring import Monitoring
-from rescheduler.planning.plan import Assessment, Move, Plan
+from rescheduler.planning.plan import Assessment, BlockedPod, Move, Plan
 from rescheduler.planning.strategies.strategy import Measure, Strategy
 from rescheduler.settings import Policy, StrategyName
 from tests.monitoring.scraping import Scrape, scrape_of, undefined
@@ -44,7 +44,7 @@ def attempt(**arguments: object) -> RoundAttempt:
 
 def round_with(*moves: Move) -> Round:
     plan = Plan(moves, (), STATE, STATE, (), "")
-    return Round(plan, moves, {"shop/c": "limit"}, not_created=2, seconds=RoundSeconds(1, 2, 3))
+    return Round(plan, moves, {}, seconds=RoundSeconds(1, 2, 3))
 
 
 def test_rounds_are_counted_by_how_they_end() -> None:
@@ -60,11 +60,48 @@ def test_rounds_are_counted_by_how_they_end() -> None:
     for result in ("planned", "unchanged", "skipped", "failed"):
         assert found.value("rounds_total", result=result) == 1, result
     assert found.value("moves_requested_total", strategy="LoadBalancing", mode="Handoff") == 1
-    assert found.value("moves_skipped_total", reason="MoveLimit") == 1
-    assert found.value("moves_skipped_total", reason="NotCreated") == 2
     for stage, seconds in (("read", 1), ("plan", 2), ("ask", 3)):
         assert found.value("round_duration_seconds_sum", stage=stage) == seconds
     assert undefined(found, ALL) == []
+
+
+def test_what_is_not_moved_is_counted_by_strategy_and_reason() -> None:
+    moves = tuple(
+        msgspec.structs.replace(MOVE, pod=f"shop/{name}", strategy=strategy)
+        for name, strategy in (
+            ("a", "LoadBalancing"),
+            ("b", "LoadBalancing"),
+            ("c", "NodeMaintenance"),
+            ("d", "NodeMaintenance"),
+        )
+    )
+    blocked = (
+        BlockedPod("shop/e", "NoBudget", "", "LoadBalancing"),
+        BlockedPod("shop/f", "NoBudget", "", "NodeMaintenance"),
+        BlockedPod("shop/g", "NoBudget", "", "NodeMaintenance"),
+    )
+    again = msgspec.structs.replace(moves[0], wave=1)
+    plan = Plan((*moves, again), blocked, STATE, STATE, (), "")
+    skipped = {"shop/a": "limit", "shop/b": "limit", "shop/c": "limit"}
+    monitoring = Monitoring(Policy())
+    metrics = monitoring.controller
+    metrics.round_ended(attempt(round=Round(plan, (), skipped, not_created=moves[3:])))
+    found = scraped(monitoring)
+    for strategy, reason, number in (
+        ("LoadBalancing", "MoveLimit", 2),
+        ("LoadBalancing", "NotCreated", 0),
+        ("NodeMaintenance", "MoveLimit", 1),
+        ("NodeMaintenance", "NotCreated", 1),
+    ):
+        labels = {"strategy": strategy, "reason": reason}
+        assert found.value("moves_skipped_total", **labels) == number, labels
+    counts = {
+        sample.labels["strategy"]: sample.value
+        for family in metrics.of_plan(plan)
+        for sample in family.samples
+        if sample.name == "rescheduler_blocked_pods"
+    }
+    assert counts == {"LoadBalancing": 1, "NodeMaintenance": 2}
 
 
 def test_a_dry_run_requests_nothing() -> None:
@@ -72,7 +109,7 @@ def test_a_dry_run_requests_nothing() -> None:
     monitoring.controller.round_ended(attempt(round=round_with(MOVE)))
     found = scraped(monitoring)
     assert found.value("moves_requested_total") is None
-    assert found.value("moves_skipped_total") == 0
+    assert found.value("moves_skipped_total") is None
     assert found.value("rounds_total", result="planned") == 1
 
 
@@ -157,6 +194,22 @@ def test_the_oldest_migration_is_one_in_progress() -> None:
     waiting = migration(phase=Phase.PENDING)
     assert oldest([waiting], later) == 0
     assert oldest([waiting, migration(phase=Phase.IN_PROGRESS, step=Step.LANDING)], later) == 9
+
+
+def test_thresholds_are_those_of_enabled_strategies_in_the_policy_in_use() -> None:
+    balancing = {"strategy": "LoadBalancing", "threshold": "imbalanceThreshold"}
+    relieving = {"strategy": "ResourceOptimization", "threshold": "memoryThreshold"}
+    name = "policy_threshold_ratio"
+    monitoring = Monitoring(
+        Policy(enabled_strategies=(StrategyName.LOAD_BALANCING,), imbalance_threshold=35.0)
+    )
+    assert scraped(monitoring).value(name, **balancing) == 0.35
+    assert scraped(monitoring).value(name, **relieving) is None
+    monitoring.policy = Policy(
+        enabled_strategies=(StrategyName.RESOURCE_OPTIMIZATION,), memory_threshold=90.0
+    )
+    assert scraped(monitoring).value(name, **balancing) is None
+    assert scraped(monitoring).value(name, **relieving) == 0.9
 
 
 class Greedy(Strategy):

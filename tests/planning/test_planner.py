@@ -210,6 +210,15 @@ def test_nodes_full_of_pods_that_stay_do_not_hide_those_that_can_be_relieved() -
     assert len(plan.blocked) == 12
 
 
+def test_a_blocked_pod_names_the_most_urgent_strategy_that_wants_it_gone() -> None:
+    nodes = [node("a", cpu="4", labels=LEAVING), node("b", cpu="4"), node("c", cpu="4")]
+    bare = [pod(f"shop/on-{name}", on=name, cpu="3900m") for name in "ab"]
+    strategies = (StrategyName.RESOURCE_OPTIMIZATION, StrategyName.NODE_MAINTENANCE)
+    plan = plan_for([*nodes, *bare], Policy(enabled_strategies=strategies))
+    wanted_by = {each.pod: each.strategy for each in plan.blocked}
+    assert wanted_by == {"shop/on-a": "NodeMaintenance", "shop/on-b": "ResourceOptimization"}
+
+
 def test_maintenance_comes_before_thresholds() -> None:
     """Five of seven pods fit below 80 %, and the other two fit as well."""
     nodes = [node("a", cpu="10", labels=LEAVING), node("b", cpu="10"), node("c", cpu="10")]

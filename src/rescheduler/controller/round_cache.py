@@ -38,8 +38,8 @@ class Round:
     """The moves for which Migrations were created; in a dry run, would have been."""
     skipped: dict[str, str]
     """By pod: why a planned move was not requested."""
-    not_created: int = 0
-    """For how many moves no Migration could be created."""
+    not_created: tuple[Move, ...] = ()
+    """The moves for which no Migration could be created."""
     seconds: RoundSeconds = NO_SECONDS
 
 

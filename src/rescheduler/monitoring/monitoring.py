@@ -44,7 +44,7 @@ class Monitoring:
         self._policy = policy
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self._of_policy = PolicyMetrics(policy)
+        self._of_policy = PolicyMetrics(policy, strategies)
         self.registry.register(self._of_policy)
         self.requests = ApiMetrics(self.registry)
         self.serving = serving_metrics(self.registry) if serves else None

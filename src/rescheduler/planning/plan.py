@@ -46,6 +46,8 @@ class BlockedPod(Part, frozen=True):
     pod: str
     blocker: str
     detail: str
+    strategy: str = ""
+    """The first of the strategies that want pods to leave its node."""
 
 
 class UtilizationSpread(Part, frozen=True, omit_defaults=False):

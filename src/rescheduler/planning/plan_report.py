@@ -154,7 +154,7 @@ class PlanReport:
         snapshot, movability = self._problem.snapshot, self._problem.movability
         finder = BlockerFinder(self._problem, self._steps, self.totals)
         found: list[BlockedPod] = []
-        for node in self._nodes_to_relieve():
+        for node, strategy in self._nodes_to_relieve():
             if found and out_of_time():
                 break
             for pod in self._pods_on(node):
@@ -162,15 +162,20 @@ class PlanReport:
                 blocker = None if is_movable else movability.blocker(pod)
                 blocker = blocker or finder.blocker(pod, node)
                 if blocker.name not in _EXPECTED_BLOCKERS:
-                    found.append(BlockedPod(snapshot.pods.keys[pod], blocker.name, blocker.detail))
+                    key = snapshot.pods.keys[pod]
+                    found.append(BlockedPod(key, blocker.name, blocker.detail, strategy))
         return found
 
-    def _nodes_to_relieve(self) -> list[int]:
-        """Nodes that pods should still leave, the costliest first."""
+    def _nodes_to_relieve(self) -> list[tuple[int, str]]:
+        """Nodes that pods should still leave, the costliest first, and for which strategy."""
         used, movable = self.totals.used, self.totals.movable
-        nodes = np.flatnonzero(self._problem.objective.nodes_to_relieve(used, movable))
+        wanted_by = self._problem.objective.nodes_to_relieve_by_strategy(used, movable)
+        nodes = np.flatnonzero(np.any(list(wanted_by.values()), axis=0))
         costliest = nodes[np.argsort(-self.totals.costs[nodes], kind="stable")]
-        return [int(node) for node in costliest[:_MOST_NODES_REPORTED]]
+        return [
+            (node, next(name for name, wanted in wanted_by.items() if wanted[node]))
+            for node in costliest[:_MOST_NODES_REPORTED].tolist()
+        ]
 
     def _pods_on(self, node: int) -> list[int]:
         pods = self._problem.snapshot.pods

@@ -4,8 +4,8 @@
 today. `info` is for what is worth knowing. The rescheduler is no part of what serves requests: if
 it stops, pods stay where they are. So only one alert is critical.
 
-A threshold that follows from a default of the policy is several times larger. If your policy has a
-much larger value, raise the threshold too.
+A threshold that follows from a default of the policy is several times larger, unless the policy's
+own is a metric. If your policy has a much larger value, raise the threshold too.
 """
 
 from dataclasses import dataclass
@@ -88,6 +88,23 @@ ABSENT = Alert(
     "not scraped.",
 )
 
+_RESTARTS = (
+    "changes(process_start_time_seconds[1h])"
+    f" and on ({INSTALLATION}, instance) max_over_time(rescheduler_build_info[1h])"
+)
+
+RESTARTING = Alert(
+    "ReschedulerRestarting",
+    WARNING,
+    "5m",
+    # A pod keeps its address when its container is restarted; in an update, pods are new. Once or
+    # twice, for example because a node was short of memory, is no loop.
+    f"{max_of(_RESTARTS)} > 2",
+    "A replica of the rescheduler is restarted again and again.",
+    "A replica in namespace {{ $labels.namespace }} was started {{ $value }} times anew in an "
+    "hour. It loads the whole cluster each time, and may never come to a plan.",
+)
+
 NO_LEADER = Alert(
     "ReschedulerNoLeader",
     WARNING,
@@ -116,11 +133,13 @@ CACHE_STALE = Alert(
     "ReschedulerCacheStale",
     WARNING,
     "5m",
-    # From this age on no round is planned. While all is well, it stays around a minute.
+    # On nodes and pods of this age no round is planned. While all is well, it stays around a
+    # minute.
     f"{max_of('rescheduler_cache_age_seconds')} > {MAX_STORE_AGE_SECONDS:g}",
     "The rescheduler's view of the cluster is old.",
-    "What a replica in namespace {{ $labels.namespace }} knows of the cluster is "
-    "{{ $value | humanizeDuration }} old. It plans nothing until its watches work again.",
+    "What a replica in namespace {{ $labels.namespace }} knows of the cluster, of Migrations or "
+    "of MoveRecords is {{ $value | humanizeDuration }} old. On an old view of the cluster it plans "
+    "nothing.",
 )
 
 API_ERRORS = Alert(
@@ -178,15 +197,20 @@ ROUNDS_STOPPED = Alert(
     "In namespace {{ $labels.namespace }}, no round has ended with a plan for 30 minutes.",
 )
 
+_DIFFERENCE = max_of('rescheduler_load_difference_ratio{plan="before"}')
+_THRESHOLD = max_of('rescheduler_policy_threshold_ratio{threshold="imbalanceThreshold"}')
 _OUT_OF_BALANCE = " or ".join(
-    max_of(f'{metric}{{plan="before"}} > {limit}')
-    for metric, limit in (
-        ("rescheduler_overloaded_nodes", "0"),
-        ("rescheduler_overcommitted_nodes", "0"),
-        ("rescheduler_rule_violations", "0"),
-        ("rescheduler_pods_to_drain", "0"),
-        # The default of imbalanceThreshold is 20 percentage points.
-        ("rescheduler_load_difference_ratio", "0.2"),
+    (
+        *(
+            max_of(f'{metric}{{plan="before"}} > 0')
+            for metric in (
+                "rescheduler_overloaded_nodes",
+                "rescheduler_overcommitted_nodes",
+                "rescheduler_rule_violations",
+                "rescheduler_pods_to_drain",
+            )
+        ),
+        f"{_DIFFERENCE} > on ({INSTALLATION}) {_THRESHOLD}",
     )
 )
 
@@ -233,6 +257,7 @@ MIGRATION_STUCK = Alert(
 )
 
 _LOST = 'increase(rescheduler_migrations_finished_total{outcome=~"Failed|CameBack"}[1h])'
+_TRIED = 'increase(rescheduler_migrations_finished_total{outcome!="Withdrawn"}[1h])'
 
 MOVES_FAILING = Alert(
     "ReschedulerMovesFailing",
@@ -240,8 +265,7 @@ MOVES_FAILING = Alert(
     "5m",
     # One or two failures say something about a pod, not about the rescheduler. `increase` is not a
     # whole number.
-    f"{share(_LOST, 'increase(rescheduler_migrations_finished_total[1h])')} > 0.3"
-    f" and on ({INSTALLATION}) {sum_of(_LOST)} > 2.5",
+    f"{share(_LOST, _TRIED)} > 0.3 and on ({INSTALLATION}) {sum_of(_LOST)} > 2.5",
     "Many moves fail.",
     "{{ $value | humanizePercentage }} of the moves of the last hour in namespace "
     "{{ $labels.namespace }} were given up, or brought the pod back to its old node.",
@@ -297,6 +321,7 @@ CERTIFICATE_OLD = Alert(
 
 ALERTS = (
     ABSENT,
+    RESTARTING,
     NO_LEADER,
     TWO_LEADERS,
     CACHE_STALE,

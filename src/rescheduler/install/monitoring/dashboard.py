@@ -11,9 +11,9 @@ from rescheduler.install.monitoring.grafana import (
     number,
     stacked_chart,
 )
-from rescheduler.install.monitoring.promql import quantile
+from rescheduler.install.monitoring.promql import INSTALLATION, quantile
 
-CHOSEN = 'namespace=~"$namespace", job=~"$job"'
+CHOSEN = 'cluster=~"$cluster", namespace=~"$namespace", job=~"$job"'
 """What the variables of the dashboard choose."""
 
 WINDOW = "$__rate_interval"
@@ -55,7 +55,7 @@ def percentiles(histogram: str, *labels: str) -> tuple[Query, ...]:
 
 def of_process(expression: str) -> str:
     """What is known about our own processes; a job may have those of others too."""
-    return f"{expression} and on (namespace, job, instance) {metric('build_info')}"
+    return f"{expression} and on ({INSTALLATION}, instance) {metric('build_info')}"
 
 
 NO_DATA_IS_ZERO = " or vector(0)"
@@ -66,6 +66,8 @@ PLANNED = f"sum({latest('planned_moves', 'strategy')})"
 IN_PROGRESS = f"sum({metric('migrations', _UNDER_WAY)})"
 LAST_ROUND = f"time() - {latest('last_round_timestamp_seconds')}"
 LOST_IN_A_DAY = f"sum(increase({metric('migrations_finished_total', _LOST)}[1d]))"
+_OF_IMBALANCE = 'threshold="imbalanceThreshold"'
+IMBALANCE_THRESHOLD = f"max({metric('policy_threshold_ratio', _OF_IMBALANCE)})"
 DAYS_LEFT = f"(min({metric('certificate_expiry_timestamp_seconds')}) - time())"
 
 ROWS = (
@@ -133,14 +135,17 @@ ROWS = (
             ),
             stacked_chart(
                 "Moves left out per minute",
-                "How many planned moves are not started, by reason.",
-                Query(per_minute("moves_skipped_total", "reason"), "{{reason}}"),
+                "How many planned moves are not started, by strategy and reason.",
+                Query(
+                    per_minute("moves_skipped_total", "strategy", "reason"),
+                    "{{strategy}} {{reason}}",
+                ),
             ),
             stacked_chart(
                 "Blocked pods",
                 "How many pods the newest plan leaves in place though a move would help, by "
-                "reason.",
-                Query(latest("blocked_pods", "reason"), "{{reason}}"),
+                "strategy and reason.",
+                Query(latest("blocked_pods", "strategy", "reason"), "{{strategy}} {{reason}}"),
             ),
         ),
     ),
@@ -160,6 +165,7 @@ ROWS = (
                 "How far the loads of two nodes are apart, now and after the plan; from "
                 "imbalanceThreshold on, pods are moved.",
                 Query(latest("load_difference_ratio", "plan"), "{{plan}}"),
+                Query(IMBALANCE_THRESHOLD, "imbalanceThreshold"),
                 unit="percentunit",
             ),
             chart(
@@ -213,7 +219,8 @@ ROWS = (
             ),
             stacked_chart(
                 "Finished per minute, by outcome",
-                "How moves end: on their target, elsewhere, back where they were, or given up.",
+                "How moves end: on their target, elsewhere, back where they were, given up, or "
+                "withdrawn before they started.",
                 Query(per_minute("migrations_finished_total", "outcome"), "{{outcome}}"),
             ),
             stacked_chart(
@@ -280,8 +287,8 @@ ROWS = (
             ),
             chart(
                 "Age of the view of the cluster",
-                "How old the oldest thing is that a replica knows; nothing is planned from 3 "
-                "minutes on.",
+                "How old the oldest thing is that a replica knows; on nodes and pods older than 3 "
+                "minutes nothing is planned.",
                 Query(metric("cache_age_seconds"), "{{instance}}"),
                 unit="s",
             ),

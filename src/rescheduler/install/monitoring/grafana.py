@@ -100,6 +100,7 @@ def dashboard(uid: str, title: str, description: str, rows: tuple[Row, ...]) -> 
 
 def variables() -> list[Json]:
     """What a reader chooses: where the metrics are, and of which installation."""
+    in_cluster = 'cluster=~"$cluster"'
     return [
         {
             "type": "datasource",
@@ -109,8 +110,12 @@ def variables() -> list[Json]:
             "refresh": 1,
             "hide": 0,
         },
-        label_variable("namespace", "Namespace", "rescheduler_build_info"),
-        label_variable("job", "Job", 'rescheduler_build_info{namespace=~"$namespace"}'),
+        # Only a Prometheus of several clusters has this label.
+        label_variable("cluster", "Cluster", "rescheduler_build_info"),
+        label_variable("namespace", "Namespace", f"rescheduler_build_info{{{in_cluster}}}"),
+        label_variable(
+            "job", "Job", f'rescheduler_build_info{{{in_cluster}, namespace=~"$namespace"}}'
+        ),
     ]
 
 

@@ -13,6 +13,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from rescheduler.controller.controller_observer import ControllerObserver
+from rescheduler.controller.move_requests import first_wave
 from rescheduler.controller.program import Program
 from rescheduler.controller.round_cache import Round, RoundAttempt
 from rescheduler.migration.migration_object import (
@@ -72,8 +73,6 @@ class ControllerMetrics(ControllerObserver, Collector):
         """A counter that is there from the start shows its first increase."""
         for result in ROUND_RESULTS:
             self._rounds.labels(result)
-        for reason in SKIP_REASONS:
-            self._skipped.labels(reason)
         for mode in MODES:
             for outcome in OUTCOMES:
                 self._finished.labels(mode.value, outcome)
@@ -85,6 +84,8 @@ class ControllerMetrics(ControllerObserver, Collector):
         for strategy in enabled_strategies(policy, self._strategies):
             for mode in MODES:
                 self._requested.labels(strategy.name, mode.value)
+            for reason in SKIP_REASONS:
+                self._skipped.labels(strategy.name, reason)
 
     def read_from(self, program: Program) -> None:
         """Read gauges from this program from now on."""
@@ -105,7 +106,7 @@ class ControllerMetrics(ControllerObserver, Collector):
         if attempt.round is not None:
             self._last_round_at = attempt.ended.timestamp()
             if not attempt.is_unchanged:
-                self._of_last_plan = tuple(self._of_plan(attempt.round.plan))
+                self._of_last_plan = tuple(self.of_plan(attempt.round.plan))
                 self._count_round(attempt.round)
 
     def _count_round(self, round: Round) -> None:
@@ -115,8 +116,12 @@ class ControllerMetrics(ControllerObserver, Collector):
             return
         for move in round.requested:
             self._requested.labels(move.strategy, move.mode.value).inc()
-        self._skipped.labels(MOVE_LIMIT).inc(len(round.skipped))
-        self._skipped.labels(NOT_CREATED).inc(round.not_created)
+        # A pod may move once more in a later wave.
+        for move in first_wave(round.plan.moves):
+            if move.pod in round.skipped:
+                self._skipped.labels(move.strategy, MOVE_LIMIT).inc()
+        for move in round.not_created:
+            self._skipped.labels(move.strategy, NOT_CREATED).inc()
 
     def migration_updated(
         self, migration: Migration, status: MigrationStatus, now: datetime
@@ -160,9 +165,10 @@ class ControllerMetrics(ControllerObserver, Collector):
         if program.is_leading:
             yield from self._of_migrations(program)
 
-    def _of_plan(self, plan: Plan) -> Iterator[GaugeMetricFamily]:
+    def of_plan(self, plan: Plan) -> Iterator[GaugeMetricFamily]:
+        """Metrics of what a plan does, and of the cluster before and after it."""
         moves = Counter((move.strategy,) for move in plan.moves)
-        blocked = Counter((pod.blocker,) for pod in plan.blocked)
+        blocked = Counter((pod.strategy, pod.blocker) for pod in plan.blocked)
         enabled = {(name,): 0 for name in plan.before.measures}
         yield definitions.PLANNED_MOVES.gauge({**enabled, **moves})
         yield definitions.BLOCKED_PODS.gauge(dict(blocked))

@@ -88,6 +88,12 @@ POLICY_RELOADED = _gauge(
 POLICY_ACCEPTED = _gauge(
     "policy_last_reload_successful", "Whether the last reload of the policy was accepted."
 )
+POLICY_THRESHOLD = _gauge(
+    "policy_threshold_ratio",
+    "A threshold of the policy in use, by the enabled strategy that goes by it.",
+    "strategy",
+    "threshold",
+)
 LEADER = _gauge(
     "leader",
     "Whether this replica leads: 1 on one replica, 0 on the others. Not there in a dry run.",
@@ -111,13 +117,19 @@ LAST_ROUND = _gauge(
 IDLE = _gauge("plan_idle", "1 if the last plan has no moves, with the reason.", "reason")
 PLANNED_MOVES = _gauge("planned_moves", "Moves of the last plan.", "strategy")
 BLOCKED_PODS = _gauge(
-    "blocked_pods", "Pods that the last plan left on a node they should leave.", "reason"
+    "blocked_pods",
+    "Pods that the last plan left on a node they should leave.",
+    "strategy",
+    "reason",
 )
 MOVES_REQUESTED = _counter(
     "moves_requested_total", "Moves for which a Migration was created.", "strategy", "mode"
 )
 MOVES_SKIPPED = _counter(
-    "moves_skipped_total", "Planned moves for which no Migration was created.", "reason"
+    "moves_skipped_total",
+    "Planned moves for which no Migration was created.",
+    "strategy",
+    "reason",
 )
 OBJECTIVE = _gauge(
     "objective", "What all strategies together cost, before the last plan and after it.", "plan"
@@ -176,8 +188,7 @@ WATCH_LAG = _gauge(
     "resource",
 )
 CACHE_AGE = _gauge(
-    "cache_age_seconds",
-    "The largest watch lag of the kinds of the cluster, without Migrations and MoveRecords.",
+    "cache_age_seconds", "The largest watch lag of all resources, once the cluster is loaded."
 )
 
 # ---------------------------------------------------------------- extender and webhook

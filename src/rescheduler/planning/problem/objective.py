@@ -181,6 +181,13 @@ class Objective:
                 to_relieve |= strategy.nodes_to_relieve(used, movable)
         return to_relieve
 
+    def nodes_to_relieve_by_strategy(self, used: Floats, movable: Ints) -> dict[str, Bools]:
+        """Nodes that pods should leave by strategy, the most urgent of those that act first."""
+        return {
+            strategy.name: strategy.nodes_to_relieve(used, movable)
+            for strategy in self.strategies + self._stuck
+        }
+
     def nodes_to_empty(self) -> Bools:
         """Nodes that every movable pod must leave."""
         to_empty = np.zeros(self._load.used.shape[1], bool)
