@@ -21,6 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "labels": set(),
     "log_context": set(),
+    "process_memory": set(),
     "model": set(),
     "settings": {"model"},
     "files": {"settings", "model"},
@@ -53,6 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "settings",
         "model",
         "log_context",
+        "process_memory",
     },
 }
 """By package or module: which others of ours it may import."""

@@ -92,6 +92,7 @@ def run(
     import asyncio
 
     from rescheduler.cli.logs.log_output import LogOutput
+    from rescheduler.process_memory import return_memory_early
     from rescheduler.tracing.switch import span_exporter
 
     arguments = ServeArguments(
@@ -126,6 +127,7 @@ def run(
     log.start(loaded.policy)
     exporter = span_exporter(trace_endpoint, os.environ)
     access = ClusterAccess(kubeconfig, context)
+    return_memory_early()
     running = run_controller(
         loaded,
         log=log,

@@ -52,6 +52,7 @@ def serve(
     import asyncio
 
     from rescheduler.cli.logs.log_output import LogOutput
+    from rescheduler.process_memory import return_memory_early
 
     arguments = ServeArguments(
         listen=listen,
@@ -69,6 +70,7 @@ def serve(
     log = LogOutput(LogOptions(log_level, log_format))
     log.start(loaded.policy)
     access = ClusterAccess(kubeconfig, context)
+    return_memory_early()
     asyncio.run(serve_until_stopped(loaded, options, health_address, access, log))
 
 
