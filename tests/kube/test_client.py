@@ -1,5 +1,7 @@
 """What the client does with answers, refusals and silence."""
 
+import gc
+from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from random import Random
@@ -110,6 +112,13 @@ async def test_writes_to_another_version_or_object_are_conflicts(
     with pytest.raises(Conflict, match="the UID in the precondition"):
         await client.delete(path_of(key), uid="another")
     assert key in outside.contents()
+
+
+async def test_a_connection_with_tls_keeps_a_small_buffer(client: Client) -> None:
+    """asyncio's own is eight times as large, and there is a connection for every watch."""
+    await client.get("/version", dict)
+    open_ones = [each for each in gc.get_objects() if isinstance(each, SSLProtocol)]
+    assert {len(each.get_buffer(-1)) for each in open_ones} == {32 << 10}
 
 
 async def test_the_server_says_why_it_refuses(client: Client, namespace: str) -> None:

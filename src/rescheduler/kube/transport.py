@@ -4,6 +4,7 @@ import socket
 import ssl
 import sys
 import time
+from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ KEEPALIVE_PROBES = 3
 # Shorter than servers and load balancers keep idle connections, so that a write is not sent on
 # one that they are just closing.
 IDLE_CONNECTION_SECONDS = 30
+
+# asyncio keeps a buffer of 256 KiB for every connection with TLS, and reads into another one. There
+# is a connection for every kind that is watched, and most are silent. A record of TLS has 16 KiB.
+SSLProtocol.max_size = 32 << 10
 
 
 class ConnectionLost(aiohttp.ClientError):
