@@ -1,3 +1,5 @@
+import gc
+import weakref
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -414,3 +416,23 @@ def _without_nulls(item: dict[str, Any]) -> dict[str, Any]:
     if "spec" in item:
         return {**item, "spec": {k: v for k, v in item["spec"].items() if v is not None}}
     return item
+
+
+@pytest.mark.parametrize("strategies", [Policy().enabled_strategies, tuple(StrategyName)])
+def test_nothing_keeps_a_snapshot_in_memory_when_its_plan_is_made(
+    strategies: tuple[str, ...],
+) -> None:
+    """Else several are there at once: a garbage collection comes late where few objects are."""
+    nodes = [node("a", cpu="10", labels=LEAVING), node("b", cpu="10"), node("c", cpu="10")]
+    snapshot = snapshot_of([*nodes, *replicas("web", "aaaabb"), pod("shop/bare", on="b", cpu="9")])
+    gone = weakref.ref(snapshot)
+    gc.collect()
+    gc.disable()
+    try:
+        shape = DefragmentationOptions(shape={"cpu": "8"})
+        policy = Policy(enabled_strategies=strategies, defragmentation=shape)
+        assert make_plan(snapshot, policy).moves
+        del snapshot
+        assert gone() is None
+    finally:
+        gc.enable()

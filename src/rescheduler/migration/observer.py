@@ -85,6 +85,7 @@ class Observer:
         self._workloads = WorkloadCache(server, watches.tables)
         self._clock = clock
         self._departures = Departures()
+        self._taking_snapshot = asyncio.Lock()
 
     def now(self) -> datetime:
         """The time by which decisions are made."""
@@ -401,13 +402,15 @@ class Observer:
     async def _target(self, o: Observation) -> TargetAnswer:
         """Whether the target takes the new pod, by the same filters as the scheduler's."""
         assert o.new is not None
-        snapshot = self._tables.snapshot()
-        row = snapshot.pods.find(o.new.key)
-        node = snapshot.nodes.index.get(o.migration.spec.target_node)
-        if row is None or node is None:
-            return TargetAnswer(is_known=False)
-        # In a thread: in a large cluster this takes a tenth of a second.
-        return TargetAnswer(True, await asyncio.to_thread(refusal_of, snapshot, row, node))
+        # One after the other: each needs the memory of a snapshot, and a processor.
+        async with self._taking_snapshot:
+            snapshot = self._tables.snapshot()
+            row = snapshot.pods.find(o.new.key)
+            node = snapshot.nodes.index.get(o.migration.spec.target_node)
+            if row is None or node is None:
+                return TargetAnswer(is_known=False)
+            # In a thread: in a large cluster this takes a tenth of a second.
+            return TargetAnswer(True, await asyncio.to_thread(refusal_of, snapshot, row, node))
 
     def _unreplaced_from(self, namespace: str, owner: Owner | None) -> int:
         """How many pods a workload had before one was evicted and not replaced."""

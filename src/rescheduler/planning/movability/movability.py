@@ -46,10 +46,14 @@ __all__ = ["Blocker", "Movability"]
 
 
 class _TemporaryBlocker(NamedTuple):
-    """Something that keeps some pods where they are for the moment, and the blocker for one."""
+    """Something that keeps some pods where they are for the moment, and the blocker for one.
+
+    It is no bound method: movability, and its snapshot, would refer to themselves, and be kept in
+    memory long after the plan.
+    """
 
     holds: Bools
-    blocker: Callable[[int], Blocker]
+    blocker: "Callable[[Movability, int], Blocker]"
 
 
 class Movability:
@@ -97,9 +101,8 @@ class Movability:
         permanent = self._permanent[int(self._snapshot.pods.template[pod])]
         if permanent is not None:
             return permanent
-        return next(
-            (temporary.blocker(pod) for temporary in self._temporary if temporary.holds[pod]), None
-        )
+        holding = (temporary for temporary in self._temporary if temporary.holds[pod])
+        return next((temporary.blocker(self, pod) for temporary in holding), None)
 
     def mode(self, template: int) -> Mode:
         """The gentlest mode in which pods of this template can be moved."""
@@ -214,9 +217,9 @@ class Movability:
         pods = self._snapshot.pods
         excluded = excluded_one_by_one(self._policy.excluded_pod_selector, self._snapshot)
         return [
-            _TemporaryBlocker(excluded, lambda pod: EXCLUDED),
-            _TemporaryBlocker(self._is_held_by_unreadable[pods.template], self._unreadable),
-            _TemporaryBlocker(self._rows(self._unfinished), self._being_migrated),
+            _TemporaryBlocker(excluded, lambda movability, pod: EXCLUDED),
+            _TemporaryBlocker(self._is_held_by_unreadable[pods.template], Movability._unreadable),
+            _TemporaryBlocker(self._rows(self._unfinished), Movability._being_migrated),
             _always(pods.deleting, BEING_DELETED, "it is being deleted"),
             _always(pods.node == NO_NODE, "NotScheduled", "it is on no node yet"),
             _always(
@@ -224,11 +227,11 @@ class Movability:
                 "NodeMissing",
                 "its node is not known: it may be just deleted",
             ),
-            _TemporaryBlocker(pods.phase != RUNNING, self._not_running),
-            _TemporaryBlocker(~pods.ready, self._not_ready),
-            _TemporaryBlocker(self._ages < self._policy.min_pod_age_seconds, self._too_young),
-            _TemporaryBlocker(self._rows(self._cooldowns), self._recently_moved),
-            _TemporaryBlocker(self._is_held_back[pods.template], self._why_held_back),
+            _TemporaryBlocker(pods.phase != RUNNING, Movability._not_running),
+            _TemporaryBlocker(~pods.ready, Movability._not_ready),
+            _TemporaryBlocker(self._ages < self._policy.min_pod_age_seconds, Movability._too_young),
+            _TemporaryBlocker(self._rows(self._cooldowns), Movability._recently_moved),
+            _TemporaryBlocker(self._is_held_back[pods.template], Movability._why_held_back),
         ]
 
     def _rows(self, rows: dict[int, MoveInFlight] | dict[int, Cooldown]) -> Bools:
@@ -410,4 +413,4 @@ def is_short(budget: PodDisruptionBudget) -> bool:
 
 
 def _always(holds: Bools, name: str, detail: str) -> _TemporaryBlocker:
-    return _TemporaryBlocker(holds, lambda pod: Blocker(name, detail))
+    return _TemporaryBlocker(holds, lambda movability, pod: Blocker(name, detail))
