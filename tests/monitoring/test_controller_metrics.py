@@ -80,7 +80,8 @@ def test_what_is_not_moved_is_counted_by_strategy_and_reason() -> None:
         BlockedPod("shop/f", "NoBudget", "", "NodeMaintenance"),
         BlockedPod("shop/g", "NoBudget", "", "NodeMaintenance"),
     )
-    plan = Plan(moves, blocked, STATE, STATE, (), "")
+    again = msgspec.structs.replace(moves[0], wave=1)
+    plan = Plan((*moves, again), blocked, STATE, STATE, (), "")
     skipped = {"shop/a": "limit", "shop/b": "limit", "shop/c": "limit"}
     monitoring = Monitoring(Policy())
     metrics = monitoring.controller

@@ -30,7 +30,12 @@ enabledStrategies: [{", ".join(StrategyName)}]
 reschedulingInterval: 1s
 defragmentation: {{shape: {{cpu: "1"}}}}
 """
-IN_GRAFANA = {"$__rate_interval": "1m", "$namespace": ".*", "$job": ".*"}
+IN_GRAFANA = {
+    "$__rate_interval": "1m",
+    "$cluster": ".*",
+    "$namespace": ".*",
+    "$job": ".*",
+}
 """What Grafana replaces in queries."""
 
 

@@ -101,4 +101,4 @@ def sync_state(store: LiveStore) -> SyncState:
         for status in store.status()
         if status.last_error is not None
     )
-    return SyncState(age is not None, age, store.why_not_current(), failing)
+    return SyncState(age is not None, age, cut(store.why_not_current()), failing)

@@ -53,6 +53,7 @@ def serve(
     import asyncio
 
     from rescheduler.cli.logs.log_output import LogOutput
+    from rescheduler.process_memory import return_memory_early
 
     arguments = ServeArguments(
         listen=listen,

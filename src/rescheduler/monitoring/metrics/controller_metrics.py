@@ -13,6 +13,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from rescheduler.controller.controller_observer import ControllerObserver
+from rescheduler.controller.move_requests import first_wave
 from rescheduler.controller.program import Program
 from rescheduler.controller.round_cache import Round, RoundAttempt
 from rescheduler.migration.migration_object import (
@@ -115,7 +116,8 @@ class ControllerMetrics(ControllerObserver, Collector):
             return
         for move in round.requested:
             self._requested.labels(move.strategy, move.mode.value).inc()
-        for move in round.plan.moves:
+        # A pod may move once more in a later wave.
+        for move in first_wave(round.plan.moves):
             if move.pod in round.skipped:
                 self._skipped.labels(move.strategy, MOVE_LIMIT).inc()
         for move in round.not_created:
