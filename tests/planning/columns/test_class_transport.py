@@ -1,5 +1,7 @@
 import numpy as np
+import pytest
 
+from rescheduler.planning.search.columns import class_transport
 from rescheduler.planning.search.columns.class_transport import ClassTransport
 from rescheduler.planning.search.columns.placement_repair import PlacementRepair
 from rescheduler.planning.search.columns.pod_classes import pod_classes
@@ -15,7 +17,11 @@ def pooled_cluster() -> Objects:
     return cluster
 
 
-def test_counts_become_pods_that_do_not_exclude_each_other() -> None:
+@pytest.mark.parametrize("most_arcs", [0, 12_000], ids=["by turns", "by a linear program"])
+def test_counts_become_pods_that_do_not_exclude_each_other(
+    most_arcs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(class_transport, "_MOST_ARCS", most_arcs)
     problem = problem_for(pooled_cluster())
     classes = pod_classes(problem)
     assert len(classes) == 1, "otherwise this tests nothing"

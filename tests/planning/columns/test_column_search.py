@@ -152,3 +152,31 @@ def test_without_time_for_the_linear_program_contents_are_found_by_dual_values(
     steps = next(found.run())
     emptied = {step.source for step in steps} - {step.target for step in steps}
     assert len(emptied) >= 6
+
+
+def test_as_much_is_found_if_columns_that_are_not_needed_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = "abcdefghijklmnop"
+    cluster = [priced(name, 1.0, cpu="8") for name in nodes]
+    cluster += replicas("web", nodes * 2) + replicas("big", nodes, cpu="2")
+    problem = problem_for(cluster, msgspec.structs.replace(SAVING, max_reschedule_pods=20))
+    emptied = []
+    for most_columns in (60_000, 0):
+        monkeypatch.setattr(column_search, "_MOST_COLUMNS", most_columns)
+        steps = next(search(problem).run())
+        assert len(steps) <= 20
+        emptied.append(len({step.source for step in steps} - {step.target for step in steps}))
+    assert emptied[0] == emptied[1] >= 4
+
+
+def test_beyond_some_nodes_dual_values_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(column_search, "_MOST_FIRST_COLUMNS", 10)
+    monkeypatch.setattr(column_search, "_TOO_MANY_NODES", 10)
+    nodes = "abcdefghijklmnop"
+    cluster = [priced(name, 1.0, cpu="8") for name in nodes]
+    cluster += replicas("web", nodes * 2) + replicas("big", nodes, cpu="2")
+    problem = problem_for(cluster, msgspec.structs.replace(SAVING, max_reschedule_pods=1_000))
+    steps = next(search(problem).run())
+    emptied = {step.source for step in steps} - {step.target for step in steps}
+    assert len(emptied) >= 6

@@ -192,14 +192,19 @@ def _roughly(
 ) -> tuple[Numbers, Numbers]:
     """How many of each set stay and come: the sets with most to place first, to the roomiest nodes.
 
-    That is as good as it gets but for pods that exclude one that stays, of which some may find no
-    place.
+    Sets take turns to leave nodes, so that none has too many to place. Some pods may find no place
+    because they exclude one that stays.
     """
-    before = np.cumsum(settled, axis=0) - settled
-    staying = np.clip(needed - before, 0, settled)
-    coming = np.zeros_like(settled)
+    count = np.maximum(settled.sum(axis=0) - needed, 0)
+    turn = np.cumsum(count) - count
+    order = np.argsort((np.arange(len(settled))[:, None] - turn) % len(settled), axis=0)
+    here = np.take_along_axis(settled, order, axis=0)
+    leaving = np.empty_like(settled)
+    going = np.clip(count - (np.cumsum(here, axis=0) - here), 0, here)
+    np.put_along_axis(leaving, order, going.astype(settled.dtype), axis=0)
+    staying, coming = settled - leaving, np.zeros_like(settled)
     room = needed - staying.sum(axis=0)
-    supply = settled.sum(axis=1) - staying.sum(axis=1) + homeless
+    supply = leaving.sum(axis=1) + homeless
     for one in np.argsort(-supply, kind="stable").tolist():
         if not supply[one]:
             break

@@ -38,6 +38,8 @@ _COLUMNS_PER_NODE = 1
 # Contents with one pod more or fewer than at the start, to begin with, if they are not too many.
 _MOST_FIRST_COLUMNS = 20_000
 _IN_USE = 1e-6
+# Columns beyond which those that are far from being used are forgotten.
+_MOST_COLUMNS = 60_000
 # In a large cluster: common contents that each node is offered, rounds of pricing by the smoothed
 # dual, the share of a column that is looked around at, and columns that are kept for the end.
 _NEAREST, _SMOOTHED_ROUNDS, _LARGE_SHARE, _KEPT_PER_NODE = 12, 9, 0.2, 6
@@ -150,10 +152,20 @@ class ColumnSearch:
             nodes, contents = self._seeds(self._master.shares, _IN_USE)
             duals = self._master.duals
             found = self._pricing.improving(nodes, contents, duals, _COLUMNS_PER_NODE)
+            if len(self._pool) > _MOST_COLUMNS:
+                self._forget_worst()
             if not self._pool.add(*found):
                 return
         self._master.extend(self._pool)
         self._master.solve()
+
+    def _forget_worst(self) -> None:
+        """Forget columns that are far from being used: a solution takes longer with every one."""
+        kept = self._ranks(self._master.reduced_costs()) < _KEPT_PER_NODE
+        kept[: 2 * len(self._nodes)] = True
+        columns = np.flatnonzero(kept | (self._master.shares > 0))
+        self._pool.keep(columns)
+        self._master.keep(columns)
 
     def _generate_from_common_contents(self, penalties: Penalties) -> bool:
         """Add columns by dual values that are nearly right from the start; keep the best.
@@ -195,14 +207,20 @@ class ColumnSearch:
 
         Returns the contents that are best for each node by itself.
         """
-        pool, first = self._pool, 2 * len(self._nodes)
-        order = np.lexsort((reduced_costs, pool.node))
-        rank = np.empty(len(pool), np.int64)
-        rank[order] = np.arange(len(pool)) - np.searchsorted(pool.node[order], pool.node[order])
-        likely: Contents = pool.contents[order[rank[order] == 0]]
-        best = np.flatnonzero(rank < _KEPT_PER_NODE)
-        pool.keep(np.union1d(np.arange(first), best))
+        pool, ranks = self._pool, self._ranks(reduced_costs)
+        best = np.flatnonzero(ranks == 0)
+        likely: Contents = pool.contents[best[np.argsort(pool.node[best])]]
+        first = np.arange(2 * len(self._nodes))
+        pool.keep(np.union1d(first, np.flatnonzero(ranks < _KEPT_PER_NODE)))
         return likely
+
+    def _ranks(self, reduced_costs: Floats) -> Numbers:
+        """For each column, how many of its node are better."""
+        node = self._pool.node
+        order = np.lexsort((reduced_costs, node))
+        ranks = np.empty(len(node), np.int64)
+        ranks[order] = np.arange(len(node)) - np.searchsorted(node[order], node[order])
+        return ranks
 
     def _seeds(self, shares: Floats, least_share: float) -> tuple[Numbers, Contents]:
         """Where to look for columns: at those in use, and the newest of nodes to be emptied."""

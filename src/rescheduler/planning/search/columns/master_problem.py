@@ -131,6 +131,20 @@ class MasterProblem:
         self.shares = np.append(self.shares, np.zeros(count))
         self._is_excluded = np.zeros(len(pool), bool)
 
+    def reduced_costs(self) -> Floats:
+        """By how much a whole share of each column would raise the value, at the last solution."""
+        duals = np.array(self._solver.getSolution().col_dual)
+        return duals[2 * len(self._classes) :]
+
+    def keep(self, columns: Columns) -> None:
+        """Forget all columns but these, of which none is excluded."""
+        gone = np.setdiff1d(np.arange(self._known), columns)
+        numbers = (2 * len(self._classes) + gone).astype(np.int32)
+        self._solver.deleteCols(len(numbers), numbers)
+        self.shares = self.shares[columns]
+        self._known = len(columns)
+        self._is_excluded = np.zeros(len(columns), bool)
+
     @property
     def is_solved(self) -> bool:
         """Whether it was ever solved; later columns then have no share."""
