@@ -60,7 +60,8 @@ Look first at what it does and why:
 To keep a pod where it is, label it scheduler.alpha.kubernetes.io/rescheduling=disabled.
 To begin no more moves, and finish those under way:
 
-  helm upgrade {{ .Release.Name }} CHART -n {{ .Release.Namespace }} --reuse-values --set policy.maxReschedulePods=0
+  helm upgrade {{ .Release.Name }} CHART -n {{ .Release.Namespace }} \\
+    --reuse-values --set policy.maxReschedulePods=0
 {{- if and .Values.scheduler.enabled .Values.extender.enabled }}
 
 Pods with schedulerName: rescheduler-scheduler are placed with its help from the start.

@@ -23,7 +23,6 @@ from rescheduler.cli.serve_options import (
 if TYPE_CHECKING:
     from rescheduler.cli.logs.log_output import LogOutput
     from rescheduler.extender.extender_server import ServeOptions
-    from rescheduler.process_memory import return_memory_early
 
 
 def serve(
