@@ -6,7 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rescheduler.simulation.simulated_time import Deadlock, SimulatedClock, run_simulated
+from rescheduler.simulation import simulated_time
+from rescheduler.simulation.simulated_time import (
+    Deadlock,
+    Livelock,
+    SimulatedClock,
+    run_simulated,
+)
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -69,6 +75,20 @@ def test_waiting_for_what_never_comes_is_a_deadlock() -> None:
 
     with pytest.raises(Deadlock):
         run_simulated(wait, START)
+
+
+def test_work_that_is_never_done_is_no_endless_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated_time, "MAX_TURNS_AT_ONCE", 1000)
+
+    def be_busy() -> None:
+        asyncio.get_running_loop().call_soon(be_busy)
+
+    async def live(clock: SimulatedClock) -> None:
+        asyncio.get_running_loop().call_later(5, be_busy)
+        await asyncio.sleep(100)
+
+    with pytest.raises(Livelock, match="5 s after the start"):
+        run_simulated(live, START)
 
 
 def test_a_mistake_in_a_callback_ends_the_run() -> None:

@@ -18,10 +18,16 @@ Ts = TypeVarTuple("Ts")
 
 # Timers that are closer than this fire together: after a year, floats cannot separate them.
 RESOLUTION_SECONDS = 1e-6
+# Turns of the loop in which no time passes: 1,000 nodes with 20,000 pods take 500 at most.
+MAX_TURNS_AT_ONCE = 100_000
 
 
 class Deadlock(RuntimeError):
     """All tasks wait and no timer is set: a bug in what runs in the loop."""
+
+
+class Livelock(RuntimeError):
+    """There is always something to do, and no time passes: a bug in what runs in the loop."""
 
 
 class _TimeJumpingSelector(selectors.BaseSelector):
@@ -29,6 +35,7 @@ class _TimeJumpingSelector(selectors.BaseSelector):
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.turns_at_once = 0
         self.failure: BaseException | None = None
         self._files: dict[Any, selectors.SelectorKey] = {}
 
@@ -50,6 +57,11 @@ class _TimeJumpingSelector(selectors.BaseSelector):
         if timeout is None:
             raise Deadlock("nothing is ready and no timer is set: all tasks wait for ever")
         self.seconds += timeout
+        self.turns_at_once = 0 if timeout > 0 else self.turns_at_once + 1
+        if self.turns_at_once > MAX_TURNS_AT_ONCE:
+            # Tasks have turns to end in.
+            self.turns_at_once = 0
+            raise Livelock(f"something is ready again and again {self.seconds:g} s after the start")
         return []
 
 
