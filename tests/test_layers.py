@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -387,3 +387,9 @@ def test_a_package_says_what_belongs_in_it(package: str) -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_package_is_small_enough_to_be_read_at_a_glance(package: str) -> None:
     assert len(list((SOURCES / package).glob("*.py"))) <= 16
+
+
+def test_every_file_of_tests_has_a_name_of_its_own() -> None:
+    """Its name is the name of its module, whatever folder it is in."""
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
