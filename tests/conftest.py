@@ -20,7 +20,7 @@ from rescheduler.migration.memory.move_record_crd import ALL_CRDS
 from testcluster import TestCluster, ports
 from testcluster.build import ensure_binary
 from testcluster.builders import namespace as namespace_object
-from testcluster.client import ApiError
+from testcluster.client import ApiError, Client
 from testcluster.realnodes.requirements import missing_requirement
 from testcluster.waiting import wait_until
 from tests.interrupts import interruptible
@@ -36,6 +36,17 @@ MAX_WORKERS = 8
 
 numbers = count(1)
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+# Owners before what they own, which would be created again.
+NOTICED_KINDS = (
+    ("/apis/rescheduler.dev/v1alpha1", "migrations"),
+    ("/apis/batch/v1", "jobs"),
+    *[("/apis/apps/v1", f"{kind}s") for kind in ("deployment", "statefulset", "daemonset")],
+    ("/apis/apps/v1", "replicasets"),
+    ("/api/v1", "replicationcontrollers"),
+    ("/api/v1", "pods"),
+    ("/api/v1", "persistentvolumeclaims"),
+    ("/apis/policy/v1", "poddisruptionbudgets"),
+)
 
 # How long examples take says how busy the machine is.
 hypothesis.settings.register_profile(
@@ -241,7 +252,7 @@ def serve_migrations(cluster: TestCluster) -> None:
 
 @contextmanager
 def new_sandbox(cluster: TestCluster) -> Iterator[Sandbox]:
-    """A namespace and nodes; all of it goes afterwards, without being awaited."""
+    """A namespace and nodes; nothing that another test would notice is left afterwards."""
     # This module is imported twice, by pytest and by tests, and each has numbers of its own.
     name = f"mig-{next(numbers)}-{token_hex(2)}"
     client = cluster.client
@@ -250,12 +261,22 @@ def new_sandbox(cluster: TestCluster) -> Iterator[Sandbox]:
     wait_until(lambda: client.exists(account), what="pods can be made")
     made = Sandbox(cluster, name)
     yield made
-    client.delete(f"/api/v1/namespaces/{name}")
+    empty_namespace(client, name)
     for node in made.nodes:
         if client.exists(f"/api/v1/nodes/{node}"):
             client.delete(f"/api/v1/nodes/{node}")
     client.close()
     made.outside.close()
+
+
+def empty_namespace(client: Client, name: str) -> None:
+    """Delete what controllers, schedulers or other tests would notice, without awaiting it.
+
+    The namespace itself stays. To delete it costs the control plane three times as much as a test's
+    pods did: it looks for every kind of object, again and again while a pod is being deleted.
+    """
+    for group, plural in NOTICED_KINDS:
+        client.delete(f"{group}/namespaces/{name}/{plural}?gracePeriodSeconds=0")
 
 
 @pytest.fixture
