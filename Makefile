@@ -14,8 +14,6 @@ LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.1
 # How many processes run tests: `auto` is two per CPU (see tests/conftest.py).
 WORKERS ?= auto
 PYTEST_PARALLEL := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
-# Not beside all the others: they measure traffic. They mostly wait, so two processes run them.
-PYTEST_REAL := $(PYTEST_PARALLEL) --numprocesses 2 --durations=20 -m real_nodes
 
 # Tests start hundreds of Python processes. Each would compile what it imports if the environment
 # says that no bytecode is to be written; here it is written, but not beside the sources.
@@ -56,15 +54,14 @@ demo: $(RUNTIME) ## show a plan for an example cluster, then simulate a morning
 
 test: $(DEV) ## run all tests (the first run builds the test cluster, about 15 minutes on 2 cores)
 	@$(BIN)/python -m testcluster build
-	@$(PYTEST_PARALLEL) --numprocesses $(WORKERS) --durations=20 -m "not real_nodes"
-	@$(PYTEST_REAL)
+	@$(PYTEST_PARALLEL) --numprocesses $(WORKERS) --durations=20
 
 test-fast: $(DEV) ## run the tests that need no cluster, except the slow ones
 	@$(PYTEST_PARALLEL) --numprocesses logical -m "not cluster and not slow"
 
 test-real: $(DEV) ## run the tests on real nodes, where this machine can run them (as root, on Linux)
 	@$(BIN)/python -m testcluster build
-	@$(PYTEST_REAL)
+	@$(PYTEST_PARALLEL) --numprocesses 2 --durations=20 -m real_nodes
 
 test-exhaustive: $(DEV) ## many more random clusters, rights of every install, ways to lose a leader
 	@$(BIN)/python -m testcluster build

@@ -21,6 +21,7 @@ from testcluster import TestCluster, ports
 from testcluster.build import ensure_binary
 from testcluster.builders import namespace as namespace_object
 from testcluster.client import ApiError, Client
+from testcluster.realnodes import cpu_priority
 from testcluster.realnodes.requirements import missing_requirement
 from testcluster.waiting import wait_until
 from tests.interrupts import interruptible
@@ -33,6 +34,8 @@ SayAtTheEnd = Callable[[str], None]
 # Most tests wait for the cluster. Each process needs about 1 GiB for its own one.
 WORKERS_PER_CPU = 2
 MAX_WORKERS = 8
+# By then all tests on real nodes have begun, as a share of the whole run.
+END_OF_REAL_NODES = 0.6
 
 numbers = count(1)
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -69,7 +72,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cluster: needs the binary; follows from the fixtures")
-    config.addinivalue_line("markers", "real_nodes: runs last; follows from the fixtures")
+    config.addinivalue_line("markers", "real_nodes: gets the CPU first; follows from the fixtures")
     config.addinivalue_line("markers", "slow: needs no cluster, but more than 20 s of CPU")
     config.stash[last_lines] = []
     # Programs in Go collect garbage less often: a sixth less CPU for some hundred megabytes.
@@ -96,17 +99,29 @@ def interleaved(items: list[pytest.Item]) -> list[pytest.Item]:
     """Tests that compute, spread evenly among those that wait for a cluster; the slow ones first.
 
     Workers take a file at a time, in the order of their first tests. A slow file that came last
-    would keep one worker busy while the others have nothing left to do.
+    would keep one worker busy while the others have nothing left to do. Tests on real nodes wait
+    the most, so they begin early.
     """
-    waiting = [item for item in items if item.get_closest_marker("cluster")]
-    computing = [item for item in items if not item.get_closest_marker("cluster")]
+    real = [item for item in items if item.get_closest_marker("real_nodes")]
+    others = [item for item in items if not item.get_closest_marker("real_nodes")]
+    waiting = [item for item in others if item.get_closest_marker("cluster")]
+    computing = [item for item in others if not item.get_closest_marker("cluster")]
     computing.sort(key=lambda item: item.get_closest_marker("slow") is None)
     places = {
-        item: number / len(kind)
-        for kind in (waiting, computing)
+        item: end * number / len(kind)
+        for kind, end in ((waiting, 1.0), (computing, 1.0), (real, END_OF_REAL_NODES))
         for number, item in enumerate(kind)
     }
     return sorted(items, key=places.__getitem__)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Tests on real nodes measure traffic beside all the others, so they get the CPU first."""
+    if item.get_closest_marker("real_nodes") and not missing_requirement():
+        with cpu_priority.before_all_others():
+            return (yield)
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -128,6 +143,7 @@ def pytest_runtest_makereport(
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Send the last lines of a worker to the process that prints, now that its cluster is gone."""
+    cpu_priority.remove_if_unused()
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["last_lines"] = session.config.stash[last_lines]
@@ -201,7 +217,7 @@ def stop(cluster: TestCluster, say_at_the_end: SayAtTheEnd, keep_logs: bool) -> 
 
 @pytest.fixture(scope="session")
 def needs_real_nodes(binary: Path) -> None:
-    """Skip where real nodes cannot run. Tests that ask for it run after all others."""
+    """Skip where real nodes cannot run. Tests that ask for it get the CPU before all others."""
     reason = missing_requirement()
     if reason:
         pytest.skip(reason)

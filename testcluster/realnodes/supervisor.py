@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from testcluster import directories
-from testcluster.realnodes import cgroups
+from testcluster.realnodes import cgroups, cpu_priority
 from testcluster.realnodes.addresses import (
     APISERVER_PORT,
     FABRIC_ADDRESS,
@@ -84,6 +84,7 @@ class Nodes:
         inits = zip(self.order.inits, self.order.logs, strict=True)
         for addresses, (init, log) in zip(addresses_of(len(self.order.inits)), inits, strict=True):
             cgroups.create(self.order.cgroup, addresses.name)
+            cpu_priority.extend_to(self.order.cgroup)
             node = Node(init, log)
             self.nodes.append(node)
             self.connect(addresses, node.process.pid)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,14 @@ from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import deployment, service
 from testcluster.client import JsonObject
+from testcluster.realnodes import cgroups
+from testcluster.realnodes.cpu_priority import (
+    PREFERRED,
+    SHARES_FILE,
+    WEIGHT_FILE,
+    cgroup_among,
+    cpu_hierarchy,
+)
 from testcluster.realnodes.workloads import web_server
 from testcluster.waiting import wait_until
 from tests.conftest import FreshCluster
@@ -57,6 +66,24 @@ def test_three_nodes_get_ready(real_cluster: TestCluster) -> None:
         node = real_cluster.client.get(f"/api/v1/nodes/{name}")
         assert ready_status(real_cluster, name) == "True"
         assert node["status"]["nodeInfo"]["containerRuntimeVersion"].startswith("containerd://")
+
+
+def test_nodes_and_pods_get_the_cpu_before_tests_that_compute(real_cluster: TestCluster) -> None:
+    hierarchy = cpu_hierarchy(cgroups.hierarchies())
+    for pid in real_cluster.pids:
+        memberships = Path(f"/proc/{pid}/cgroup").read_text()
+        assert cgroup_among(memberships, hierarchy) == PREFERRED, pid
+    of_pods, usual = (
+        weight(hierarchy.root / name)
+        for name in (real_cluster.nodes.cgroup, f"{real_cluster.nodes.cgroup}/node-1")
+    )
+    assert of_pods == weight(hierarchy.root / PREFERRED)
+    assert of_pods > usual
+
+
+def weight(cgroup: Path) -> int:
+    (file,) = [cgroup / name for name in (SHARES_FILE, WEIGHT_FILE) if (cgroup / name).exists()]
+    return int(file.read_text())
 
 
 def test_a_service_answers_from_every_node_with_all_its_pods(

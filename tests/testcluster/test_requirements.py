@@ -12,6 +12,7 @@ from testcluster.realnodes.cgroups import (
     create_in,
     hierarchies_among,
 )
+from testcluster.realnodes.cpu_priority import cgroup_among, cpu_hierarchy
 from testcluster.realnodes.requirements import missing_requirement
 from testcluster.realnodes.tools import ToolError, ensure_unpacked, link_programs
 
@@ -111,3 +112,13 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0
 
 def test_version_2_alone_needs_no_hierarchy_of_version_1() -> None:
     check_controllers(hierarchies_among("cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"))
+
+
+def test_a_process_is_found_in_the_hierarchy_that_shares_the_cpu_out() -> None:
+    mounts = "cgroup /c/cpuset cgroup rw,cpuset 0 0\ncgroup /c/cpu cgroup rw,cpu,cpuacct 0 0\n"
+    version_2 = "cgroup2 /c/unified cgroup2 rw 0 0\n"
+    memberships = "3:cpuset:/\n2:cpu,cpuacct:/shop/web\n0::/user\n"
+    version_1 = cpu_hierarchy(hierarchies_among(version_2 + mounts))
+    assert version_1.root == Path("/c/cpu")
+    assert cgroup_among(memberships, version_1) == "shop/web"
+    assert cgroup_among(memberships, cpu_hierarchy(hierarchies_among(version_2))) == "user"
