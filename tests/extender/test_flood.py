@@ -137,7 +137,6 @@ def flood_context(bundle: Bundle, directory: Path, client: str) -> ssl.SSLContex
         ("Handoff", True, "", {403}),
         ("Handoff", True, "someone", {200, 400, 413}),
         ("Evict", False, "", {200, 400, 413}),
-        ("Evict", True, "", {403}),
     ],
 )
 async def test_migrations_complete_and_health_is_answered_during_a_flood(
