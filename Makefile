@@ -11,9 +11,9 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-annotate
 
-# How many processes run tests: `auto` is two per CPU (see tests/conftest.py).
+# How many processes run tests: `auto` is two per CPU and one more (see tests/conftest.py).
 WORKERS ?= auto
-PYTEST_PARALLEL := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
+PYTEST_PARALLEL := $(BIN)/python -m pytest --no-loadscope-reorder
 
 # Tests start hundreds of Python processes. Each would compile what it imports if the environment
 # says that no bytecode is to be written; here it is written, but not beside the sources.

@@ -24,6 +24,7 @@ from testcluster.client import ApiError, Client
 from testcluster.realnodes import cpu_priority
 from testcluster.realnodes.requirements import missing_requirement
 from testcluster.waiting import wait_until
+from tests.distribution import FilesAndRealNodes
 from tests.interrupts import interruptible
 from tests.migration.support import Sandbox
 
@@ -31,11 +32,10 @@ FreshCluster = Callable[..., TestCluster]
 Start = Callable[..., "subprocess.Popen[bytes]"]
 SayAtTheEnd = Callable[[str], None]
 
-# Most tests wait for the cluster. Each process needs about 1 GiB for its own one.
-WORKERS_PER_CPU = 2
-MAX_WORKERS = 8
-# By then all tests on real nodes have begun, as a share of the whole run.
-END_OF_REAL_NODES = 0.6
+# Most tests wait for the cluster. Each process needs about 1 GiB for its own one. One more process,
+# because on average one runs tests on real nodes, which hardly compute.
+WORKERS_PER_CPU, MORE_WORKERS = 2, 1
+MAX_WORKERS = 9
 
 numbers = count(1)
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -59,6 +59,7 @@ hypothesis.settings.load_profile("patient")
 
 failed = pytest.StashKey[bool]()
 last_lines = pytest.StashKey[list[str]]()
+shared_real_cluster = pytest.StashKey[TestCluster]()
 
 
 # ---------------------------------------------------------------- several processes at once
@@ -67,7 +68,7 @@ last_lines = pytest.StashKey[list[str]]()
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     if config.option.numprocesses == "logical":
         return None
-    return min(MAX_WORKERS, WORKERS_PER_CPU * (os.cpu_count() or 1))
+    return min(MAX_WORKERS, WORKERS_PER_CPU * (os.cpu_count() or 1) + MORE_WORKERS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -99,8 +100,8 @@ def interleaved(items: list[pytest.Item]) -> list[pytest.Item]:
     """Tests that compute, spread evenly among those that wait for a cluster; the slow ones first.
 
     Workers take a file at a time, in the order of their first tests. A slow file that came last
-    would keep one worker busy while the others have nothing left to do. Tests on real nodes wait
-    the most, so they begin early.
+    would keep one worker busy while the others have nothing left to do. Tests on real nodes take
+    the longest, all in one worker or two.
     """
     real = [item for item in items if item.get_closest_marker("real_nodes")]
     others = [item for item in items if not item.get_closest_marker("real_nodes")]
@@ -108,20 +109,35 @@ def interleaved(items: list[pytest.Item]) -> list[pytest.Item]:
     computing = [item for item in others if not item.get_closest_marker("cluster")]
     computing.sort(key=lambda item: item.get_closest_marker("slow") is None)
     places = {
-        item: end * number / len(kind)
-        for kind, end in ((waiting, 1.0), (computing, 1.0), (real, END_OF_REAL_NODES))
+        item: number / len(kind)
+        for kind in (waiting, computing)
         for number, item in enumerate(kind)
     }
-    return sorted(items, key=places.__getitem__)
+    return real + sorted(others, key=places.__getitem__)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndRealNodes:
+    return FilesAndRealNodes(config, log)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
     """Tests on real nodes measure traffic beside all the others, so they get the CPU first."""
-    if item.get_closest_marker("real_nodes") and not missing_requirement():
-        with cpu_priority.before_all_others():
+    if not runs_on_real_nodes(item):
+        return (yield)
+    with cpu_priority.before_all_others():
+        try:
             return (yield)
-    return (yield)
+        finally:
+            if nextitem is None or not runs_on_real_nodes(nextitem):
+                stop_real_cluster(item.session)
+
+
+def runs_on_real_nodes(item: pytest.Item) -> bool:
+    return item.get_closest_marker("real_nodes") is not None and not missing_requirement()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -223,20 +239,29 @@ def needs_real_nodes(binary: Path) -> None:
         pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
-def real_cluster(
-    request: pytest.FixtureRequest, needs_real_nodes: None, say_at_the_end: SayAtTheEnd
-) -> Iterator[TestCluster]:
+@pytest.fixture
+def real_cluster(request: pytest.FixtureRequest, needs_real_nodes: None) -> TestCluster:
     """A cluster with Migrations and three real nodes, `real_cluster.nodes`, that tests share.
 
     Make your own namespaces, and leave the nodes as they were. A test that ends a node wants
     `fresh_cluster(real_nodes=3)`, and asks for `needs_real_nodes`.
     """
-    shared = TestCluster(real_nodes=3)
-    shared.start()
-    serve_migrations(shared)
-    yield shared
-    stop(shared, say_at_the_end, keep_logs=request.session.stash.get(failed, False))
+    stash = request.session.stash
+    if shared_real_cluster not in stash:
+        shared = TestCluster(real_nodes=3)
+        shared.start()
+        stash[shared_real_cluster] = shared
+        serve_migrations(shared)
+    return stash[shared_real_cluster]
+
+
+def stop_real_cluster(session: pytest.Session) -> None:
+    """Kubelets cost CPU, so they do not run until the end of the session."""
+    shared = session.stash.get(shared_real_cluster, None)
+    if shared is not None:
+        del session.stash[shared_real_cluster]
+        say = session.config.stash[last_lines].append
+        stop(shared, say, keep_logs=session.stash.get(failed, False))
 
 
 @pytest.fixture(scope="session")
