@@ -6,6 +6,7 @@ from collections import Counter
 
 from benchmarks.figures import Figure, report
 from rescheduler.controller.migration_controller import MigrationController
+from rescheduler.controller.program import STORE_WATCH
 from rescheduler.kube.api_server import Answer
 from rescheduler.kube.auth.authentication import ClientIdentity, fixed
 from rescheduler.kube.auth.certificates import Trust
@@ -97,7 +98,7 @@ async def measure(cluster: TestCluster, pods: list[JsonObject]) -> None:
     )
     async with CountingClient(credentials, settings) as server:
         tables = ClusterTables()
-        store = LiveStore(server, tables)
+        store = LiveStore(server, tables, STORE_WATCH)
         store.start()
         watches = MigrationWatches(server, store, tables)
         executor = Executor(server, watches)

@@ -318,7 +318,8 @@ async def test_store_and_server_agree_after_any_faults(
     async with Client(credentials(proxy.url, cluster.admin_token), IMPATIENT) as client:
         for _ in range(5):
             proxy.next(is_list, chance.choice([cut_at_once, cut_after(500), answer_with(500)]))
-        async with following(client, outside) as followed:
+        settings = replace(QUICK_WATCH, batch_seconds=chance.choice([0.0, 0.02, 0.1]))
+        async with following(client, outside, settings) as followed:
             for _ in range(150):
                 await asyncio.to_thread(change_something, outside, namespace, chance)
                 if chance.random() < 0.2:

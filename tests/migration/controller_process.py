@@ -15,7 +15,7 @@ from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.settings import MigrationOptions, Policy, Seconds
 from tests.kube.support import QUICK_CLIENT, QUICK_WATCH, credentials
-from tests.migration.support import Reached, ReportingExecutor
+from tests.migration.support import QUICK_STORE_WATCH, Reached, ReportingExecutor
 
 POLICY = Policy(
     allow_bare_pods=True,
@@ -42,7 +42,7 @@ async def main() -> None:
     point, migration = rest or ("", "")
     async with Client(credentials(server, token, ca_file), QUICK_CLIENT) as client:
         tables = ClusterTables()
-        store = LiveStore(client, tables, settings=QUICK_WATCH)
+        store = LiveStore(client, tables, settings=QUICK_STORE_WATCH)
         store.start()
         watches = MigrationWatches(client, store, tables, QUICK_WATCH)
         executor = ReportingExecutor(client, watches, dying_at(point, migration))

@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from rescheduler.controller.migration_controller import MigrationController
+from rescheduler.controller.program import STORE_WATCH
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.client import Client
 from rescheduler.kube.clock import WALL_CLOCK, Clock
+from rescheduler.kube.listwatch import WatchSettings
 from rescheduler.kube.live_store import LiveStore
 from rescheduler.migration.executor import Executor
 from rescheduler.migration.migration_watches import MigrationWatches
@@ -33,6 +36,9 @@ TEST_LABEL = "rescheduler-test"
 
 Reached = Callable[[str, str], None]
 """Takes the point that was reached, such as `before-evict`, and the key of the Migration."""
+
+# Its events are held back as in the program.
+QUICK_STORE_WATCH = replace(QUICK_WATCH, batch_seconds=STORE_WATCH.batch_seconds)
 
 # Retries at once, so that a test of them does not wait.
 QUICK_OPTIONS = MigrationOptions(retry_delay_seconds=Seconds(0.05), timeout_seconds=Seconds(120))
@@ -74,11 +80,12 @@ async def controller_on(
     token: str | None = None,
     allow_bare_pods: bool = False,
     clock: Clock = WALL_CLOCK,
+    store_watch: WatchSettings = QUICK_STORE_WATCH,
 ) -> AsyncIterator[MigrationController]:
     """A controller that carries out the cluster's Migrations while the block runs."""
     async with client_for(cluster, server, token, clock) as client:
         tables = ClusterTables()
-        store = LiveStore(client, tables, settings=QUICK_WATCH)
+        store = LiveStore(client, tables, settings=store_watch)
         store.start()
         watches = MigrationWatches(client, store, tables, QUICK_WATCH)
         executor = Executor(client, watches)

@@ -1,5 +1,6 @@
 """Pods are moved by handoff, from every kind of workload that adopts pods."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from testcluster.applying import apply
 from testcluster.builders import budget, replicaset
 from testcluster.client import JsonObject
+from tests.kube.support import QUICK_WATCH
 from tests.migration.ready_pod_watch import ReadyPodWatch
 from tests.migration.support import (
     COST,
@@ -47,6 +49,19 @@ async def test_a_pod_that_no_eviction_can_move_is_moved_without_a_gap(sandbox: S
     assert new["metadata"]["ownerReferences"][0]["kind"] == "ReplicaSet"
     assert len(sandbox.pods("web")) == 3
     assert (watcher.fewest["web"], watcher.most["web"]) == (3, 4)
+
+
+async def test_a_handoff_does_not_wait_for_events_that_the_store_holds_back(
+    sandbox: Sandbox,
+) -> None:
+    """Two events of each kind that come one after the other are read, and then none for an hour."""
+    sandbox.add_nodes("a", "b")
+    (old,) = sandbox.deploy("web", 1)
+    an_hour = replace(QUICK_WATCH, batch_seconds=3600.0)
+    async with controller_on(sandbox.cluster, store_watch=an_hour):
+        name = sandbox.migrate(old, other_node(sandbox, old))
+        (status,) = await sandbox.finished(name)
+    assert (status["phase"], status["outcome"]) == ("Completed", "Landed"), status
 
 
 async def test_labels_and_events_say_what_happens_to_both_pods(sandbox: Sandbox) -> None:

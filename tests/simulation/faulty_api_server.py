@@ -79,12 +79,17 @@ class FaultyApiServer:
                 await self._take_time()
 
     async def watch(
-        self, kind: Kind[T], resource_version: str, timeout_seconds: int
+        self,
+        kind: Kind[T],
+        resource_version: str,
+        timeout_seconds: int,
+        batch_seconds: float = 0.0,
     ) -> AsyncGenerator[Sequence[WatchEvent[T]], None]:
         """See `ApiServer.watch`."""
         call = f"WATCH {kind.path}"
         await self._begin(call, is_write=False)
-        async with aclosing(self._server.watch(kind, resource_version, timeout_seconds)) as batches:
+        watching = self._server.watch(kind, resource_version, timeout_seconds, batch_seconds)
+        async with aclosing(watching) as batches:
             async for events in batches:
                 if self.crashed.is_set():
                     await asyncio.Event().wait()

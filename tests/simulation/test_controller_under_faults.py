@@ -135,9 +135,13 @@ class LaggingPodWatches(FaultyApiServer):
     """Its watches of pods lag by three seconds."""
 
     async def watch(
-        self, kind: Kind[Any], resource_version: str, timeout_seconds: int
+        self,
+        kind: Kind[Any],
+        resource_version: str,
+        timeout_seconds: int,
+        batch_seconds: float = 0.0,
     ) -> AsyncGenerator[Sequence[WatchEvent[Any]], None]:
-        batches = super().watch(kind, resource_version, timeout_seconds)
+        batches = super().watch(kind, resource_version, timeout_seconds, batch_seconds)
         async with aclosing(batches):
             async for events in batches:
                 if events and kind.name == "Pod":

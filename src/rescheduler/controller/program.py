@@ -19,6 +19,7 @@ from rescheduler.controller.round_cache import Round, RoundTrigger
 from rescheduler.controller.work_queue import QueueCounts
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.clock import WALL_CLOCK, Clock
+from rescheduler.kube.listwatch import WatchSettings
 from rescheduler.kube.live_store import LiveStore, cancel
 from rescheduler.kube.server_features import ServerFeatures, read_server_features
 from rescheduler.migration.executor import Executor
@@ -32,6 +33,9 @@ logger = logging.getLogger(__name__)
 
 # Less than the 30 s that Kubernetes gives a pod to stop.
 STOP_SECONDS = 20.0
+# A fifth of a second makes no difference to a plan. What a migration in progress waits for is shown
+# by watches of its own, which hold nothing back.
+STORE_WATCH = WatchSettings(batch_seconds=0.2)
 
 
 class Runnable(Protocol):
@@ -138,7 +142,7 @@ class Program:
         self.clock = clock
         self._chance = chance
         self._tables = ClusterTables()
-        self.store = LiveStore(server, self._tables, clock=clock.seconds, chance=chance)
+        self.store = LiveStore(server, self._tables, STORE_WATCH, clock.seconds, chance)
         self.watches = MigrationWatches(
             server, self.store, self._tables, clock=clock.seconds, chance=chance
         )

@@ -113,9 +113,15 @@ class ApiServer(Protocol):
         ...
 
     def watch(
-        self, kind: Kind[T], resource_version: str, timeout_seconds: int
+        self,
+        kind: Kind[T],
+        resource_version: str,
+        timeout_seconds: int,
+        batch_seconds: float = 0.0,
     ) -> AsyncGenerator[Sequence[WatchEvent[T]], None]:
         """Every change after `resource_version`, in order, in batches as they arrive.
+
+        Where changes come often, they may be held back for `batch_seconds`, to come together.
 
         The first batch is empty: it says that the server has accepted the watch. Ends when
         `timeout_seconds` are over, after long silence, or when the server wants it to end.

@@ -7,7 +7,7 @@ A write whose answer was lost is raised as `OutcomeUnknown` and never sent again
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,7 +28,14 @@ from rescheduler.kube.backoff import Backoff, RateLimit
 from rescheduler.kube.clock import WALL_CLOCK, Clock, ServerClock
 from rescheduler.kube.object_decoding import decoded_event, decoded_objects, problem_with
 from rescheduler.kube.request import Request
-from rescheduler.kube.transport import RequestObserver, Timeouts, Transport, chunks_of
+from rescheduler.kube.transport import (
+    ReadBatching,
+    RequestObserver,
+    Timeouts,
+    Transport,
+    chunks_of,
+    socket_of,
+)
 from rescheduler.kube.watch_events import WatchEvent, whole_lines
 from rescheduler.kube.write_fence import WriteFence, WritePermit
 from rescheduler.model.kinds import POD, Kind
@@ -118,7 +125,11 @@ class Client:
                 return
 
     async def watch(
-        self, kind: Kind[T], resource_version: str, timeout_seconds: int
+        self,
+        kind: Kind[T],
+        resource_version: str,
+        timeout_seconds: int,
+        batch_seconds: float = 0.0,
     ) -> AsyncGenerator[Sequence[WatchEvent[T]], None]:
         """See `ApiServer.watch`. Not opened again by itself: only its reader knows from where."""
         query = selection_of(kind) | {
@@ -131,8 +142,10 @@ class Client:
         async with self._answer(request, self.settings.timeouts.watch) as response:
             yield ()
             try:
-                async for lines in whole_lines(chunks_of(response)):
-                    yield [decoded_event(line, kind) for line in lines]
+                with closing(ReadBatching(socket_of(response), batch_seconds)) as batching:
+                    async for lines in whole_lines(chunks_of(response)):
+                        yield [decoded_event(line, kind) for line in lines]
+                        batching.after_events()
             except msgspec.DecodeError as error:
                 raise api_errors.from_body(request, error) from error
             except aiohttp.SocketTimeoutError:

@@ -1,10 +1,13 @@
 """Send one request over HTTP and return what comes back. No retries here."""
 
+import asyncio
+import math
 import socket
 import ssl
 import sys
 import time
 from asyncio.sslproto import SSLProtocol
+from asyncio.trsock import TransportSocket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -33,7 +36,8 @@ IDLE_CONNECTION_SECONDS = 30
 
 # asyncio keeps a buffer of 256 KiB for every connection with TLS, and reads into another one. There
 # is a connection for every kind that is watched, and most are silent. A record of TLS has 16 KiB.
-SSLProtocol.max_size = 32 << 10
+READ_BYTES = 32 << 10
+SSLProtocol.max_size = READ_BYTES
 
 
 class ConnectionLost(aiohttp.ClientError):
@@ -243,6 +247,66 @@ async def chunks_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     except RuntimeError as error:
         # How aiohttp reports a connection that was closed while nobody waited for a piece.
         raise ConnectionLost(str(error)) from error
+
+
+def socket_of(response: aiohttp.ClientResponse) -> TransportSocket | None:
+    """What the body is read from; None if all of it has come."""
+    transport = None if response.connection is None else response.connection.transport
+    return None if transport is None else transport.get_extra_info("socket")
+
+
+class ReadBatching:
+    """Has a busy watch read a few times a second, and not whenever an event arrives.
+
+    A watch of pods in a large cluster has an event every few milliseconds. Most of what it costs to
+    read them one by one is to wake up: by the next event, other processes have taken the caches of
+    the processor. So the system collects events for a moment, and we read them together. Events
+    that come seldom are read at once.
+    """
+
+    def __init__(self, sock: TransportSocket | None, seconds: float) -> None:
+        """Without a socket, or for 0 `seconds`, nothing is held back."""
+        # Linux alone is known to look at what has come when the mark is lowered.
+        is_possible = sock is not None and seconds > 0 and sys.platform == "linux"
+        self._socket = sock if is_possible else None
+        self._seconds = seconds
+        self._timer: asyncio.TimerHandle | None = None
+        self._listens_since = -math.inf
+
+    def after_events(self) -> None:
+        """Events were read: hold back the next ones, if these came soon after others."""
+        if self._socket is None:
+            return
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._timer is not None:
+            self._timer.cancel()
+        elif now - self._listens_since < self._seconds:
+            # We are woken up early when there is enough for one read. It also fits the buffer that
+            # every connection has, so the system enlarges none.
+            self._wake_up_at(READ_BYTES)
+        else:
+            self._listens_since = now
+            return
+        self._timer = loop.call_at(now + self._seconds, self._listen)
+
+    def close(self) -> None:
+        """Hold back nothing any more: others may use the connection."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._listen()
+
+    def _listen(self) -> None:
+        """Let whatever has come, or comes from now on, be read at once."""
+        self._timer = None
+        self._listens_since = asyncio.get_running_loop().time()
+        self._wake_up_at(1)
+
+    def _wake_up_at(self, received_bytes: int) -> None:
+        assert self._socket is not None, "nothing is held back without a socket"
+        # A connection that was closed meanwhile has nothing more to read.
+        with suppress(OSError):
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, received_bytes)
 
 
 async def never_send_twice(

@@ -104,9 +104,13 @@ class SimulatedApiServer:
             await asyncio.sleep(0)
 
     async def watch(
-        self, kind: Kind[T], resource_version: str, timeout_seconds: int
+        self,
+        kind: Kind[T],
+        resource_version: str,
+        timeout_seconds: int,
+        batch_seconds: float = 0.0,
     ) -> AsyncGenerator[Sequence[WatchEvent[T]], None]:
-        """See `ApiServer.watch`."""
+        """See `ApiServer.watch`. Nothing is held back."""
         await asyncio.sleep(0)
         missed = self._store.since(kind.name, int(resource_version))
         if missed is None:
