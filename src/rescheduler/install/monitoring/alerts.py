@@ -245,6 +245,23 @@ POLICY_RELOAD_FAILED = Alert(
 
 # ------------------------------------------------------------ do moves end well?
 
+_NOT_CREATED = sum_of('rate(rescheduler_moves_skipped_total{reason="NotCreated"}[15m])')
+_CREATED = sum_of("rate(rescheduler_moves_requested_total[15m])")
+
+WRITES_REFUSED = Alert(
+    "ReschedulerWritesRefused",
+    WARNING,
+    # What is refused is tried again at least every five minutes, and a new plan wants it anew in
+    # every round. A conflict, or an API server that is restarted, is over by then.
+    "15m",
+    f"{_NOT_CREATED} / ({_NOT_CREATED} + {_CREATED}) > 0.5"
+    f" or {max_of('rescheduler_queue_failing')} > 0",
+    "The API server refuses what the rescheduler writes.",
+    "The rescheduler in namespace {{ $labels.namespace }} cannot create most of the Migrations "
+    "that it plans, or fails again and again with an object that is there. Pods are not moved, or "
+    "what a move has changed is not cleaned up.",
+)
+
 MIGRATION_STUCK = Alert(
     "ReschedulerMigrationStuck",
     WARNING,
@@ -330,6 +347,7 @@ ALERTS = (
     ROUNDS_STOPPED,
     NOTHING_PLANNED,
     POLICY_RELOAD_FAILED,
+    WRITES_REFUSED,
     MIGRATION_STUCK,
     MOVES_FAILING,
     EXTENDER_SLOW,
