@@ -124,6 +124,28 @@ async def test_both_ports_of_an_extender_say_what_is_missing(tmp_path: Path) -> 
             await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_without_a_server_an_extender_waits_for_the_secret_of_its_certificates() -> None:
+    port, health, nobody = pick_ports(3)
+    options = ServeOptions("127.0.0.1", port, secret="tools/certificates", names=["here"])
+    settings = ClientSettings(attempts=1)
+    async with Client(credentials(f"http://127.0.0.1:{nobody}", "token"), settings) as client:
+        monitoring = Monitoring(Policy(), serves=True)
+        program = ServeProgram(client, Policy(), options)
+        monitoring.watch_extender(program, ("127.0.0.1", health))
+        running = asyncio.create_task(program.run())
+        try:
+            async with aiohttp.ClientSession() as session, asyncio.timeout(60):
+                said = await refusal(session, f"http://127.0.0.1:{health}/readyz")
+                async with session.get(f"http://127.0.0.1:{health}/healthz") as response:
+                    assert response.status == 200, "a restart would not help"
+            assert said.startswith("the certificates are not loaded yet (GET /api/v1/namespaces/")
+            assert f"127.0.0.1:{nobody}" in said
+            assert not running.done()
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
 async def refusal(session: aiohttp.ClientSession, url: str, trust: Any = True) -> str:
     """What a probe answers once it knows an error of the API server."""
     while True:
