@@ -115,11 +115,21 @@ def test_moves_are_counted_by_day_strategy_and_workload(
     ]
     assert [row["strategy"] for row in counts(records, "strategy")] == ["LoadBalancing", "by hand"]
     workloads = [row["workload"] for row in counts(records, "workload")]
-    assert workloads == ["ReplicaSet/shop/web-5d9", "shop/web-1"]
+    assert workloads == ["ReplicaSet/shop/web-*", "shop/web-1"]
     print_counts(records, "day")
     assert "2026-03-01" in capsys.readouterr().out
     print_counts([], "day")
     assert capsys.readouterr().out == "No moves.\n"
+
+
+def test_a_deployment_is_one_workload_through_all_its_rollouts() -> None:
+    records = [
+        record(workload=f"ReplicaSet/{name}") for name in ("web-5d9", "web-7c4b6d", "web-frontend")
+    ]
+    assert [(row["workload"], row["moves"]) for row in counts(records, "workload")] == [
+        ("ReplicaSet/shop/web-*", 2),
+        ("ReplicaSet/shop/web-frontend", 1),
+    ]
 
 
 def test_json_has_every_field() -> None:

@@ -37,7 +37,7 @@ BY_HAND = "by hand"
 _GROUPS: dict[str, Callable[[MoveRecord], str]] = {
     "day": lambda record: record.spec.finished_at.strftime("%Y-%m-%d"),
     "strategy": lambda record: record.spec.strategy or BY_HAND,
-    "workload": lambda record: record.subject,
+    "workload": lambda record: _workload(record),
 }
 
 
@@ -88,6 +88,12 @@ def counts(records: Sequence[MoveRecord], by: str) -> list[dict[str, Any]]:
         }
         for key in order
     ]
+
+
+def _workload(record: MoveRecord) -> str:
+    """The workload; all ReplicaSets of a Deployment are one."""
+    owner = record.template_owner
+    return f"ReplicaSet/{record.spec.namespace}/{owner}-*" if owner else record.subject
 
 
 def as_json(records: Sequence[MoveRecord]) -> list[dict[str, Any]]:

@@ -38,7 +38,6 @@ class MoveFilter:
             return False
         kind, name = workload.kind, workload.name
         names = {name, f"{kind}/{name}"}
-        if kind == "ReplicaSet":
-            deployment = name.rpartition("-")[0]
-            names |= {deployment, f"Deployment/{deployment}"}
+        if owner := record.template_owner:
+            names |= {owner, f"Deployment/{owner}"}
         return self.workload in names
