@@ -50,16 +50,22 @@ def nodes(options: Options, incomplete: str) -> list[str]:
 
 
 def pods(options: Options, incomplete: str) -> list[str]:
-    """Namespaces and, once there is one, the pods in it, as NAMESPACE/NAME."""
+    """Namespaces and, once only one can be meant, the pods in it, as NAMESPACE/NAME.
+
+    A namespace is never the only suggestion: shells put a space behind that, and nobody wants to
+    delete it to go on with the pod.
+    """
     namespace, slash, _ = incomplete.partition("/")
     if not slash:
-        found = (f"{name}/" for name in names_at("/api/v1/namespaces", options))
+        found = names_at("/api/v1/namespaces", options)
+        namespaces = [name for name in found if name.startswith(incomplete)]
+        if len(namespaces) != 1:
+            return [f"{name}/" for name in namespaces]
+        namespace = namespaces[0]
     elif not is_object_name(namespace):
         return []
-    else:
-        path = f"/api/v1/namespaces/{namespace}/pods"
-        found = (f"{namespace}/{name}" for name in names_at(path, options))
-    return [name for name in found if name.startswith(incomplete)]
+    names = names_at(f"/api/v1/namespaces/{namespace}/pods", options)
+    return [key for name in names if (key := f"{namespace}/{name}").startswith(incomplete)]
 
 
 def contexts(options: Options, incomplete: str) -> list[str]:
