@@ -91,9 +91,9 @@ def counts(records: Sequence[MoveRecord], by: str) -> list[dict[str, Any]]:
 
 
 def _workload(record: MoveRecord) -> str:
-    """The workload; all ReplicaSets of a Deployment are one."""
-    owner = record.template_owner
-    return f"ReplicaSet/{record.spec.namespace}/{owner}-*" if owner else record.subject
+    """The workload; a Deployment has another ReplicaSet after each rollout, and stands for all."""
+    name = record.deployment
+    return f"Deployment/{record.spec.namespace}/{name}" if name else record.subject
 
 
 def as_json(records: Sequence[MoveRecord]) -> list[dict[str, Any]]:

@@ -38,6 +38,6 @@ class MoveFilter:
             return False
         kind, name = workload.kind, workload.name
         names = {name, f"{kind}/{name}"}
-        if owner := record.template_owner:
-            names |= {owner, f"Deployment/{owner}"}
+        if deployment := record.deployment:
+            names |= {deployment, f"Deployment/{deployment}"}
         return self.workload in names

@@ -6,7 +6,6 @@ Its name is the uid of the Migration, so whoever records a move twice finds it r
 to no namespace: who has rights in a namespace cannot write it. It is never changed.
 """
 
-import re
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,11 +22,6 @@ MAX_RECORDED_TEXT = 256
 
 FINDINGS_LAST = timedelta(days=1)
 """How long it is believed what a move has found out about its workload. It may be mended since."""
-
-
-TEMPLATE_HASH = re.compile("[bcdfghjklmnpqrstvwxz2456789]{1,10}")
-"""What a Deployment puts behind its name for that of a ReplicaSet: a number, in letters that make
-no words."""
 
 
 class MoveRecordSpec(Part):
@@ -77,16 +71,13 @@ class MoveRecord(Part):
         return f"{workload.kind}/{self.spec.namespace}/{workload.name}"
 
     @property
-    def template_owner(self) -> str:
-        """The name of what replaces the ReplicaSet of the pod at each rollout, mostly a Deployment.
-
-        Empty if the workload is none of its ReplicaSets, as far as its name says.
-        """
+    def deployment(self) -> str:
+        """The name of the Deployment that the workload is a ReplicaSet of; empty if it is none."""
         workload = self.spec.workload
-        if workload is None or workload.kind != "ReplicaSet":
+        if workload is None or workload.kind != "ReplicaSet" or not workload.template_hash:
             return ""
-        name, _, ending = workload.name.rpartition("-")
-        return name if TEMPLATE_HASH.fullmatch(ending) else ""
+        ending = f"-{workload.template_hash}"
+        return workload.name.removesuffix(ending) if workload.name.endswith(ending) else ""
 
     def has_findings(self, now: datetime) -> bool:
         """Whether it has found out something about its workload that is still believed."""
