@@ -59,6 +59,7 @@ def status(
     """
     import asyncio
 
+    from rescheduler.install.metadata import CONTROLLER, labels
     from rescheduler.status.leader_endpoint import is_url
     from rescheduler.status.status_reader import StatusSource
 
@@ -67,7 +68,8 @@ def status(
     if leader_election_lease is not None:
         check_key("--leader-election-lease", leader_election_lease)
     leases = (leader_election_lease,) if leader_election_lease else (INSTALLED_LEASE, DEFAULT_LEASE)
-    source = StatusSource(leases, url or "")
+    pod_labels = ",".join(f"{key}={value}" for key, value in labels(CONTROLLER).items())
+    source = StatusSource(leases, url or "", pod_labels)
     access = ClusterAccess(kubeconfig, context)
     if watch:
         asyncio.run(show_again_and_again(access, source, output))

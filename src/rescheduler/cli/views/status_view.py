@@ -152,6 +152,8 @@ def facts(status: ClusterStatus) -> Table:
 
 def leader_text(lease: LeaseState | None, replica: ReplicaStatus | None) -> Text:
     """Who leads."""
+    if replica is not None and replica.role == Role.PLANNER:
+        return Text("nobody: a dry run elects no leader")
     if lease is None:
         if replica is not None and replica.leader:
             return Text(escaped(f"{replica.leader}, Lease {replica.lease}"))
