@@ -134,7 +134,8 @@ MIGRATION_ADVICE: dict[str, Advice] = {
         "Its `spec.paused` is true, so it waits.", "Set it to false, or delete the Migration."
     ),
     MigrationReason.NOT_STARTED: Advice(
-        "No controller has taken it up.", "See whether a controller leads."
+        "No controller has taken it up, or none could write to it.",
+        "See whether a controller leads, and whether the line `Queue` names it with an error.",
     ),
     MigrationReason.WAITING: Advice(
         "It waits for something in the cluster, or for another migration to end; "
