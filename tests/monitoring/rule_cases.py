@@ -139,6 +139,15 @@ CASES = (
         fires_at_minute=40,
         value="25%",
     ),
+    # The server refuses reads because of load; that a budget refuses evictions is no part of it.
+    Case(
+        alerts.API_ERRORS,
+        series("rescheduler_api_requests_total", "0+30x60", code="200", resource="pods")
+        | series("rescheduler_api_requests_total", "0+20x60", code="429", resource="pods")
+        | series("rescheduler_api_requests_total", "0+50x60", code="429", resource="pods/eviction"),
+        fires_at_minute=40,
+        value="20%",
+    ),
     Case(
         alerts.ROUNDS_FAILING,
         series("rescheduler_rounds_total", "0+1x60", result="planned")
@@ -297,6 +306,15 @@ def healthy_day() -> Series:
         # An API server is restarted at five o'clock.
         series(requests, f"0+30x{day}", B, code="200", verb="list"),
         series(requests, f"0+0x300 20+20x4 100+0x{day - 306}", B, code="503", verb="list"),
+        # Budgets refuse evictions for two hours, because a node is drained.
+        series(
+            requests,
+            f"0+0x200 30+30x120 3630+0x{day - 322}",
+            B,
+            code="429",
+            verb="create",
+            resource="pods/eviction",
+        ),
         # The first round of the day has to wait for 20 minutes.
         series(rounds, "0+0x20 2+2x279 562+0x7 564+2x412 stale", result="planned"),
         series(rounds, "0+0x300 2+2x7 16+0x412 stale", result="failed"),

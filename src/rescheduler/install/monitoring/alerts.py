@@ -146,10 +146,12 @@ API_ERRORS = Alert(
     "ReschedulerApiErrors",
     WARNING,
     "15m",
-    # Conflicts and objects that are gone (4xx) are part of the work. One request in ten is far
-    # more than a restart of an API server costs in a quarter of an hour.
+    # Conflicts, objects that are gone (4xx) and evictions that a budget does not allow (429) are
+    # part of the work. One request in ten is far more than a restart of an API server costs in a
+    # quarter of an hour.
     share(
-        'rate(rescheduler_api_requests_total{code=~"5..|429|error"}[10m])',
+        'rate(rescheduler_api_requests_total{code=~"5..|error"}[10m]) or '
+        'rate(rescheduler_api_requests_total{code="429", resource!="pods/eviction"}[10m])',
         "rate(rescheduler_api_requests_total[10m])",
     )
     + " > 0.1",
