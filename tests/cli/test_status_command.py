@@ -9,7 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from aiohttp import web
+
+from rescheduler.controller.leader_election.lease_object import LEASE
 from rescheduler.install.metadata import CONTROLLER, labels
+from rescheduler.kube.api_server import object_path
 from rescheduler.status.status_document import ClusterStatus
 from rescheduler.status.status_reader import StatusReader, StatusSource
 from testcluster import TestCluster
@@ -22,7 +26,7 @@ from tests.cli.conftest import Result
 from tests.cli.pod_connections import pods_reached_by
 from tests.conftest import Start
 from tests.interrupts import interruptible
-from tests.kube.faultproxy import FaultProxy, cut_at_once
+from tests.kube.faultproxy import Fault, FaultProxy, cut_at_once
 from tests.leader_election.replicas import NAMESPACE, Replica, Replicas, replicas_on
 from tests.migration.support import Sandbox, client_for, other_node
 
@@ -148,6 +152,25 @@ async def test_what_was_known_stays_on_the_screen_while_the_server_is_away(
             assert listed(await shown("ApiServerUnavailable")) == listed(before)
             proxy.chaos = None
             assert listed(await shown("NoLease")) == listed(before)
+
+
+async def test_a_server_that_is_away_is_asked_for_one_thing_only(
+    sandbox: Sandbox, proxy: FaultProxy
+) -> None:
+    """Each further call would wait as long as the first."""
+    asked: set[str] = set()
+
+    def cut(request: web.Request) -> Fault:
+        asked.add(request.path)
+        return cut_at_once
+
+    proxy.chaos = cut
+    lease = f"{sandbox.namespace}/none"
+    async with client_for(sandbox.cluster, proxy.url) as client:
+        source = StatusSource((lease,), url="http://127.0.0.1:1", pod_labels="a=b")
+        found = await StatusReader(client, source).read()
+    assert {note.reason for note in found.notes} == {"ApiServerUnavailable", "NotReached"}
+    assert asked == {object_path(LEASE, lease)}
 
 
 def listed(status: ClusterStatus) -> list[str]:

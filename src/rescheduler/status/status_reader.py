@@ -256,6 +256,9 @@ class StatusReader:
                 await self._list(watch, notes)
 
     async def _list(self, watch: ListWatch[Any], notes: list[Note]) -> None:
+        if any(note.reason == ViewReason.API_SERVER_UNAVAILABLE for note in notes):
+            # It would be waited for again, and somebody waits for what is known.
+            return
         try:
             await watch.list()
         except ReschedulerError as error:
