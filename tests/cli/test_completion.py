@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rescheduler.cli.completion import live_names
 from tests.cli.conftest import Result
 from tests.migration.support import Sandbox
 
@@ -74,12 +75,21 @@ def test_nodes_and_pods_of_the_live_cluster_are_completed(sandbox: Sandbox) -> N
     beginning = f"{sandbox.namespace}-"
     assert sorted(completed("drain", beginning, kubeconfig=kubeconfig)) == sorted(names)
     assert completed("move", key, "--to", names[1], kubeconfig=kubeconfig) == [names[1]]
-    namespace = completed("move", sandbox.namespace, kubeconfig=kubeconfig)
-    assert f"{sandbox.namespace}/" in namespace
+    assert "kube-system/" in completed("move", "kube-", kubeconfig=kubeconfig)
+    assert completed("move", sandbox.namespace, kubeconfig=kubeconfig) == [key], "no lone namespace"
     assert completed("explain", f"{sandbox.namespace}/web", kubeconfig=kubeconfig) == [key]
     assert completed("explain", "no?name/web", kubeconfig=kubeconfig) == []
     found = completed("drain", "--kubeconfig", str(kubeconfig), names[0])
     assert found == [names[0]], "the option counts, too"
+
+
+def test_names_come_from_every_page_of_a_long_list(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_names, "PAGE_SIZE", 1)
+    names = sandbox.add_nodes("a", "b", "c")
+    options = {"kubeconfig": str(sandbox.cluster.kubeconfig)}
+    assert sorted(live_names.nodes(options, f"{sandbox.namespace}-")) == sorted(names)
 
 
 def test_contexts_of_the_kubeconfig_are_completed(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ def record(
     pod: str = "web-1",
     *,
     workload: str = "ReplicaSet/web-5d9",
+    template_hash: str = "5d9",
     outcome: Outcome = Outcome.LANDED,
     hours_ago: float = 1.0,
     strategy: str = "LoadBalancing",
@@ -40,7 +41,7 @@ def record(
         target_node="b.example",
         outcome=outcome,
         finished_at=NOW - timedelta(hours=hours_ago),
-        workload=WorkloadReference(kind, name) if name else None,
+        workload=WorkloadReference(kind, name, template_hash=template_hash) if name else None,
         mode=Mode.HANDOFF,
         strategy=strategy,
         **{"reason": "b has more room", **fields},
@@ -115,11 +116,23 @@ def test_moves_are_counted_by_day_strategy_and_workload(
     ]
     assert [row["strategy"] for row in counts(records, "strategy")] == ["LoadBalancing", "by hand"]
     workloads = [row["workload"] for row in counts(records, "workload")]
-    assert workloads == ["ReplicaSet/shop/web-5d9", "shop/web-1"]
+    assert workloads == ["Deployment/shop/web", "shop/web-1"]
     print_counts(records, "day")
     assert "2026-03-01" in capsys.readouterr().out
     print_counts([], "day")
     assert capsys.readouterr().out == "No moves.\n"
+
+
+def test_a_deployment_is_one_workload_through_all_its_rollouts() -> None:
+    earlier, later = record(), record(workload="ReplicaSet/web-7c4b6d", template_hash="7c4b6d")
+    others = record(workload="ReplicaSet/web-5d9-x"), record(workload="StatefulSet/web-5d9")
+    rows = counts([earlier, later, *others], "workload")
+    assert [(row["workload"], row["moves"]) for row in rows] == [
+        ("Deployment/shop/web", 2),
+        ("ReplicaSet/shop/web-5d9-x", 1),
+        ("StatefulSet/shop/web-5d9", 1),
+    ]
+    assert MoveFilter(workload="Deployment/web").accepts(later)
 
 
 def test_json_has_every_field() -> None:

@@ -247,3 +247,24 @@ def test_the_log_is_text_on_a_terminal_and_json_elsewhere_unless_an_option_says_
         shown = screen.read(1000).decode()
     assert shown.startswith("{") == is_json
     assert ("pod=shop/a" in shown) != is_json
+
+
+def test_the_error_that_ends_the_program_is_logged(
+    tmp_path: Path, start_program: StartProgram
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+        "users": [{"name": "c", "user": {"token": "t"}}],
+        "current-context": "c",
+    }
+    kubeconfig.write_text(json.dumps(config))
+    program = start_program(
+        *("run", f"--kubeconfig={kubeconfig}", "--serve=127.0.0.1:0", f"--certificates={tmp_path}")
+    )
+    _, shown = program.communicate()
+    lines = [json.loads(line) for line in shown.splitlines() if line.startswith(b"{")]
+    (error,) = [line["error"] for line in lines if line["level"] == "error"]
+    assert f"{tmp_path}/tls.crt: cannot be read" in error
+    assert program.returncode == 2

@@ -9,6 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from aiohttp import web
+
+from rescheduler.controller.leader_election.lease_object import LEASE
+from rescheduler.install.metadata import CONTROLLER, labels
+from rescheduler.kube.api_server import object_path
 from rescheduler.status.status_document import ClusterStatus
 from rescheduler.status.status_reader import StatusReader, StatusSource
 from testcluster import TestCluster
@@ -19,8 +24,9 @@ from testcluster.ports import pick_ports
 from testcluster.waiting import wait_until
 from tests.cli.conftest import Result
 from tests.cli.pod_connections import pods_reached_by
+from tests.conftest import Start
 from tests.interrupts import interruptible
-from tests.kube.faultproxy import FaultProxy, cut_at_once
+from tests.kube.faultproxy import Fault, FaultProxy, cut_at_once
 from tests.leader_election.replicas import NAMESPACE, Replica, Replicas, replicas_on
 from tests.migration.support import Sandbox, client_for, other_node
 
@@ -148,9 +154,53 @@ async def test_what_was_known_stays_on_the_screen_while_the_server_is_away(
             assert listed(await shown("NoLease")) == listed(before)
 
 
+async def test_a_server_that_is_away_is_asked_for_one_thing_only(
+    sandbox: Sandbox, proxy: FaultProxy
+) -> None:
+    """Each further call would wait as long as the first."""
+    asked: set[str] = set()
+
+    def cut(request: web.Request) -> Fault:
+        asked.add(request.path)
+        return cut_at_once
+
+    proxy.chaos = cut
+    lease = f"{sandbox.namespace}/none"
+    async with client_for(sandbox.cluster, proxy.url) as client:
+        source = StatusSource((lease,), url="http://127.0.0.1:1", pod_labels="a=b")
+        found = await StatusReader(client, source).read()
+    assert {note.reason for note in found.notes} == {"ApiServerUnavailable", "NotReached"}
+    assert asked == {object_path(LEASE, lease)}
+
+
 def listed(status: ClusterStatus) -> list[str]:
     assert status.migrations is not None
     return [migration.name for migration in status.migrations.listed]
+
+
+def test_without_a_leader_a_replica_of_the_installation_is_asked(
+    sandbox: Sandbox, start: Start, command: Command
+) -> None:
+    """A dry run elects nobody; and who still loads the cluster does not compete for the Lease."""
+    (port,) = pick_ports(1)
+    start("run", "--dry-run", "--health", f"127.0.0.1:{port}")
+    (node,) = sandbox.add_nodes("a")
+    body = pod(f"{sandbox.namespace}/replica", on=node)
+    body["metadata"]["labels"] = labels(CONTROLLER)
+    body["spec"]["containers"][0]["args"] = ["run", "--dry-run", f"--health=:{port}"]
+    apply(sandbox.cluster, body)
+    wait_until(lambda: sandbox.pods()[0]["status"].get("podIP"), what="the pod runs")
+    lease = f"{sandbox.namespace}/rescheduler"
+    asker = Asker(command, sandbox.cluster.kubeconfig, lease)
+    forward = f"kubectl -n {sandbox.namespace} port-forward pod/replica 8080:{port}"
+    unreached = notes(asker.json())
+    assert unreached.keys() == {"NoLease", "NotReached"}
+    assert forward in unreached["NotReached"]
+    with pods_reached_by(sandbox.cluster):
+        wait_until(lambda: "Result" in asker.text(), what="a round has ended")
+        found, text = asker.json(), asker.text()
+    assert (found["replica"]["role"], found["notes"]) == ("Planner", [])
+    assert "nobody: a dry run elects no leader" in text
 
 
 def test_status_follows_the_leader_and_says_why_nothing_moves(

@@ -14,6 +14,7 @@ from rescheduler.status.status_document import (
     VERSION,
     BlockedCount,
     ClusterStatus,
+    FailingObject,
     KindState,
     LeaseState,
     MigrationState,
@@ -70,7 +71,7 @@ LEADER = ReplicaStatus(
     lease="ns/lease",
     round=ROUND,
     next_round_at=NOW + timedelta(seconds=20),
-    queue=QueueState(4, 2, 1, 1),
+    queue=QueueState(4, 2, 1, 1, (FailingObject("Migration", "shop/x", "422: no"),)),
     nodes=NODES,
 )
 MIGRATIONS = MigrationSummary(
@@ -147,13 +148,14 @@ def test_names_and_reasons_are_neither_markup_nor_control_characters() -> None:
 
 def test_who_leads_and_the_last_round_come_first() -> None:
     lines = lines_of(drawn(WHOLE))
-    assert lines[:6] == [
+    assert lines[:7] == [
         "Leader leader_1, Lease ns/lease, renewed 2 s ago",
         "Cluster up to date, last confirmed 3 s ago",
         "Last round 40 s ago, because the interval was over; it took 2 s",
         "Result A plan of 9 moves was made, and 7 moves were requested. (MovesRequested)",
         "Next round in 20 s, or when something changes that must not wait",
         "Queue 2 in work, 4 waiting for a worker, 1 failed the last time",
+        "Migration shop/x: 422: no",
     ]
 
 
@@ -224,7 +226,8 @@ def test_a_replica_that_does_not_know_the_cluster_says_why() -> None:
 def test_every_role_has_words(role: Role) -> None:
     replica = ReplicaStatus(VERSION, "1.0", role, NOW, SyncState(True, 1.0), replica="me_1")
     text = drawn(ClusterStatus(VERSION, NOW, LeaseState("ns/lease"), replica))
-    assert "nobody, Lease ns/lease" in text
+    leads_nobody = "a dry run elects no leader" if role == Role.PLANNER else "Lease ns/lease"
+    assert f"nobody{':' if role == Role.PLANNER else ','} {leads_nobody}" in text
     assert ("Asked" in text) is (role != Role.LEADER)
 
 

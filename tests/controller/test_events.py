@@ -231,7 +231,7 @@ async def test_an_event_that_cannot_be_encoded_does_not_keep_others_from_being_s
         recorder = EventRecorder(client)
         running = asyncio.create_task(recorder.run())
         half_a_character = "\ud800"
-        recorder.record(about_pod(sandbox.namespace, "web-1", "1"), "Tried", half_a_character)
+        recorder.record(about_pod(sandbox.namespace, "web-1", "1"), half_a_character, "Tried it.")
         recorder.record(about_pod(sandbox.namespace, "web-2", "2"), "Tried", "Tried it.")
         await recorder.flush(60)
         assert not running.done()

@@ -4,10 +4,12 @@ import asyncio
 
 import msgspec
 
+from rescheduler.controller.change_handlers import WorkItem
 from rescheduler.settings import Limit
 from testcluster.applying import apply
 from testcluster.builders import budget
 from testcluster.client import JsonObject
+from tests.kube.faultproxy import FaultProxy, answer_with
 from tests.migration.support import (
     COST,
     ID,
@@ -35,6 +37,28 @@ async def test_pending_migrations_do_not_block_each_other(sandbox: Sandbox) -> N
         (status,) = await sandbox.finished(name)
     assert status["outcome"] == "Landed"
     assert sandbox.status("first-is-paused")["phase"] == "Pending"
+
+
+async def test_what_the_server_refuses_is_known_with_its_answer_until_it_succeeds(
+    sandbox: Sandbox,
+) -> None:
+    sandbox.add_nodes("a", "b")
+    (pod,) = sandbox.deploy("web", 1)
+    name = "refused"
+    item = WorkItem("Migration", f"{sandbox.namespace}/{name}")
+    refusal = answer_with(403, '{"kind":"Status","code":403,"message":"frozen until Monday"}')
+    cluster = sandbox.cluster
+    async with (
+        FaultProxy(cluster.server, str(cluster.ca_file), cluster.admin_token) as proxy,
+        controller_on(cluster, server=proxy.url) as controller,
+    ):
+        proxy.chaos = lambda request: refusal if request.path.endswith(f"/{name}/status") else None
+        sandbox.migrate(pod, other_node(sandbox, pod), name)
+        await sandbox.until(lambda: item in controller.failing, "it has failed")
+        assert "frozen until Monday" in controller.failing[item]
+        proxy.chaos = None
+        await sandbox.finished(name)
+        await sandbox.until(lambda: item not in controller.failing, "it fails no more")
 
 
 async def test_no_more_are_in_flight_than_allowed(sandbox: Sandbox) -> None:

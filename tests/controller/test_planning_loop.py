@@ -14,7 +14,8 @@ from rescheduler.model.moves import Mode
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.planning.plan import Move
 from rescheduler.settings import Policy, StrategyName
-from testcluster.client import JsonObject
+from testcluster.client import ApiError, JsonObject
+from testcluster.waiting import wait_until
 from tests.kube.support import QUICK_WATCH
 from tests.migration.admission_policies import refused
 from tests.migration.support import Sandbox, client_for, controller_on, node_of
@@ -112,6 +113,36 @@ async def test_a_node_that_cannot_be_cordoned_is_emptied_all_the_same(sandbox: S
             await loop.run_round()
     set_maintenance(sandbox, node_of(pod), None)
     assert requested_moves(sandbox) == [(pod["metadata"]["name"], target)]
+
+
+async def test_a_round_has_the_answer_of_a_server_that_refuses_a_migration(
+    sandbox: Sandbox,
+) -> None:
+    pod, _ = under_maintenance(sandbox)
+    quota = {
+        "metadata": {"name": "none"},
+        "spec": {"hard": {"count/migrations.rescheduler.dev": 0}},
+    }
+    sandbox.outside.create(f"/api/v1/namespaces/{sandbox.namespace}/resourcequotas", quota)
+    wait_until(lambda: quota_is_in_force(sandbox), what="the quota is in force")
+    async with planning_loop_on(sandbox) as loop:
+        finished = await loop.run_round()
+    set_maintenance(sandbox, node_of(pod), None)
+    assert finished is not None
+    key = f"{sandbox.namespace}/{pod['metadata']['name']}"
+    assert "quota: none" in finished.not_created[key]
+    assert key not in [move.pod for move in finished.requested]
+    assert sandbox.all("migrations") == []
+
+
+def quota_is_in_force(sandbox: Sandbox) -> bool:
+    probe = {"metadata": {"name": "probe", "uid": "0"}}
+    try:
+        sandbox.migrate(probe, "nowhere", "probe", paused=True)
+    except ApiError as error:
+        return "quota: none" in str(error)
+    sandbox.outside.delete(sandbox.path("migrations", "probe"))
+    return False
 
 
 async def test_a_move_that_came_back_is_not_requested_again_at_once(sandbox: Sandbox) -> None:

@@ -28,6 +28,17 @@ async def test_a_key_that_fails_is_retried_with_growing_delays() -> None:
     assert delays[3] > delays[0]
 
 
+async def test_the_error_of_a_key_is_known_until_it_is_processed_or_dropped() -> None:
+    queue: WorkQueue[str] = WorkQueue(Backoff(0.001, 1.0))
+    for key in ("a", "b"):
+        queue.add(key)
+        queue.retry(await queue.get(), error=f"no {key}")
+    assert queue.errors() == {"a": "no a", "b": "no b"}
+    queue.done("a")
+    queue.drop("b")
+    assert queue.errors() == {}
+
+
 async def test_a_key_that_was_dropped_has_no_failures() -> None:
     queue: WorkQueue[str] = WorkQueue(Backoff(0.001, 1.0))
     queue.add("a")

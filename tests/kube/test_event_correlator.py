@@ -81,6 +81,11 @@ def test_the_objects_reported_longest_ago_are_forgotten() -> None:
     assert add(events, uid="1").count == 1
 
 
+def test_what_controls_a_terminal_is_left_out() -> None:
+    message = add(EventCorrelator(), "Moved it: \x1b]0;title\x07\u202eso é.").message
+    assert message == "Moved it: �]0;title��so é."
+
+
 def test_a_long_message_is_cut() -> None:
     message = add(EventCorrelator(), "x" * 5000).message
     assert len(message) == LONGEST_MESSAGE

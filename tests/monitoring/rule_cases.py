@@ -89,6 +89,14 @@ def threshold(share: float, instance: str = A, minutes: int = 120) -> Series:
     )
 
 
+def moves(requested: str, refused: str, instance: str = A) -> Series:
+    """How many planned moves got a Migration, and how many did not, because of the API server."""
+    skipped, reason = "rescheduler_moves_skipped_total", "NotCreated"
+    return series(
+        "rescheduler_moves_requested_total", requested, instance, strategy="Any", mode="Handoff"
+    ) | series(skipped, refused, instance, strategy="Any", reason=reason)
+
+
 EXTENDER = "rescheduler_extender_request_duration_seconds"
 WEBHOOK = "rescheduler_webhook_request_duration_seconds"
 
@@ -130,6 +138,15 @@ CASES = (
         | series("rescheduler_api_requests_total", "0+10x60", code="503", verb="get"),
         fires_at_minute=40,
         value="25%",
+    ),
+    # The server refuses reads because of load; that a budget refuses evictions is no part of it.
+    Case(
+        alerts.API_ERRORS,
+        series("rescheduler_api_requests_total", "0+30x60", code="200", resource="pods")
+        | series("rescheduler_api_requests_total", "0+20x60", code="429", resource="pods")
+        | series("rescheduler_api_requests_total", "0+50x60", code="429", resource="pods/eviction"),
+        fires_at_minute=40,
+        value="20%",
     ),
     Case(
         alerts.ROUNDS_FAILING,
@@ -189,6 +206,23 @@ CASES = (
         alerts.POLICY_RELOAD_FAILED,
         series("rescheduler_policy_last_reload_successful", "1+0x5 0+0x20"),
         fires_at_minute=20,
+    ),
+    # A policy of the cluster forbids Migrations in a namespace, and then in all of them.
+    Case(
+        alerts.WRITES_REFUSED,
+        moves("0+5x60", "0+10x60"),
+        fires_at_minute=40,
+    ),
+    Case(
+        alerts.WRITES_REFUSED,
+        moves("0+0x60", "0+10x60"),
+        fires_at_minute=40,
+    ),
+    # The right to update Migrations was taken away: one after the other is tried in vain.
+    Case(
+        alerts.WRITES_REFUSED,
+        series("rescheduler_queue_failing", "0+0x5 3+1x40"),
+        fires_at_minute=30,
     ),
     Case(
         alerts.MIGRATION_STUCK,
@@ -272,6 +306,15 @@ def healthy_day() -> Series:
         # An API server is restarted at five o'clock.
         series(requests, f"0+30x{day}", B, code="200", verb="list"),
         series(requests, f"0+0x300 20+20x4 100+0x{day - 306}", B, code="503", verb="list"),
+        # Budgets refuse evictions for two hours, because a node is drained.
+        series(
+            requests,
+            f"0+0x200 30+30x120 3630+0x{day - 322}",
+            B,
+            code="429",
+            verb="create",
+            resource="pods/eviction",
+        ),
         # The first round of the day has to wait for 20 minutes.
         series(rounds, "0+0x20 2+2x279 562+0x7 564+2x412 stale", result="planned"),
         series(rounds, "0+0x300 2+2x7 16+0x412 stale", result="failed"),
@@ -298,6 +341,9 @@ def healthy_day() -> Series:
         series("process_start_time_seconds", f"1+60x{day}", "10.0.0.9:9090"),
         series(idle, f"_x722 1+0x{day - 723}", B, reason="NothingToImprove"),
         series("rescheduler_policy_last_reload_successful", short_trouble(1, 0, minutes=4), B),
+        # An API server that is restarted refuses a move now and then, and more for a while.
+        moves(f"0+0.5x{day}", "0+0.01x540 5.4+1x9 15.4+0.01x800 stale"),
+        series("rescheduler_queue_failing", short_trouble(0, 5, minutes=14)),
         series("rescheduler_oldest_migration_seconds", short_trouble(140, 1000, minutes=4)),
         # Two moves fail when there are no others; later one in eleven.
         series(finished, f"0+0x300 0+0.2x{day - 301}", outcome="Landed", mode="Handoff"),

@@ -85,7 +85,8 @@ def test_what_is_not_moved_is_counted_by_strategy_and_reason() -> None:
     skipped = {"shop/a": "limit", "shop/b": "limit", "shop/c": "limit"}
     monitoring = Monitoring(Policy())
     metrics = monitoring.controller
-    metrics.round_ended(attempt(round=Round(plan, (), skipped, not_created=moves[3:])))
+    not_created = {"shop/d": "a policy says no"}
+    metrics.round_ended(attempt(round=Round(plan, (), skipped, not_created=not_created)))
     found = scraped(monitoring)
     for strategy, reason, number in (
         ("LoadBalancing", "MoveLimit", 2),

@@ -31,8 +31,9 @@ from testcluster import TestCluster
 from testcluster.builders import node
 from testcluster.ports import pick_ports
 from testcluster.serving import write_certificates
+from tests.kube.faultproxy import FaultProxy, cut_at_once
 from tests.kube.support import QUICK_WATCH, credentials
-from tests.migration.support import client_for
+from tests.migration.support import Sandbox, client_for
 from tests.simulation.simulated_clusters import in_simulated_cluster
 
 
@@ -119,6 +120,37 @@ async def test_both_ports_of_an_extender_say_what_is_missing(tmp_path: Path) -> 
                     said = await refusal(session, f"https://127.0.0.1:{port}/readyz", trust)
             assert other.startswith("the cluster is not loaded yet: no list of ")
             assert f"127.0.0.1:{nobody}" in other
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_an_extender_waits_for_the_secret_of_its_certificates_until_the_server_answers(
+    sandbox: Sandbox,
+) -> None:
+    port, health = pick_ports(2)
+    secret = f"{sandbox.namespace}/certificates"
+    options = ServeOptions("127.0.0.1", port, secret=secret, names=["here"])
+    cluster, settings = sandbox.cluster, ClientSettings(attempts=1)
+    async with (
+        FaultProxy(cluster.server, str(cluster.ca_file), cluster.admin_token) as proxy,
+        Client(credentials(proxy.url, cluster.admin_token), settings) as client,
+    ):
+        proxy.chaos = lambda request: cut_at_once
+        monitoring = Monitoring(Policy(), serves=True)
+        program = ServeProgram(client, Policy(), options)
+        monitoring.watch_extender(program, ("127.0.0.1", health))
+        running = asyncio.create_task(program.run())
+        try:
+            async with aiohttp.ClientSession() as session, asyncio.timeout(60):
+                said = await refusal(session, f"http://127.0.0.1:{health}/readyz")
+                assert said.startswith("the certificates are not loaded yet (GET /api/v1/")
+                async with session.get(f"http://127.0.0.1:{health}/healthz") as response:
+                    assert response.status == 200, "a restart would not help"
+                proxy.chaos = None
+                while "certificates" in program.extender.why_not_ready():
+                    assert not running.done()
+                    await asyncio.sleep(0.01)
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

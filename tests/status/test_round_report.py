@@ -46,7 +46,7 @@ LIMIT = {each.pod: "maxReschedulePods (1) moves are not finished" for each in MO
             False,
             "MovesRequested",
             "A plan of 3 moves was made, and 1 move was requested; "
-            "the others follow when these are finished.",
+            "others follow when these are finished.",
         ),
         (
             Round(plan_of(*MOVES), MOVES, {}),
@@ -62,11 +62,33 @@ LIMIT = {each.pod: "maxReschedulePods (1) moves are not finished" for each in MO
             "maxReschedulePods (1) moves are not finished.",
         ),
         (
-            Round(plan_of(move()), (), {}),
+            Round(plan_of(move()), (), {}, not_created={"shop/cart-0": "a policy says no"}),
             False,
             "MovesRefused",
-            "A plan of 1 move was made, but no Migration could be created; "
-            "the log has the server's answer.",
+            "A plan of 1 move was made. No Migration could be created for 1 move: "
+            "a policy says no.",
+        ),
+        (
+            Round(plan_of(*MOVES), (), LIMIT, not_created={"shop/cart-0": "a policy says no"}),
+            False,
+            "MovesRefused",
+            "A plan of 3 moves was made. No Migration could be created for 1 move: "
+            "a policy says no.",
+        ),
+        (
+            Round(plan_of(*MOVES), MOVES[:1], {}, not_created={"shop/cart-1": "a policy says no"}),
+            False,
+            "MovesRequested",
+            "A plan of 3 moves was made, and 1 move was requested; "
+            "others follow when these are finished. "
+            "No Migration could be created for 1 move: a policy says no.",
+        ),
+        (
+            Round(plan_of(*MOVES), MOVES[:2], {}, not_created={"shop/cart-2": "no."}),
+            False,
+            "MovesRequested",
+            "A plan of 3 moves was made, and 2 moves were requested. "
+            "No Migration could be created for 1 move: no.",
         ),
         (
             Round(plan_of(summary="All.", idle_reason=NoMovesReason.ALL_BLOCKED), (), {}),
@@ -92,6 +114,18 @@ def test_a_round_without_a_plan_says_what_kept_it_from_one(error: str, reason: s
     assert state.reason == reason
     assert error in state.sentence
     assert state.trigger == "the interval was over"
+
+
+def test_moves_without_a_migration_are_listed_with_the_answer_of_the_server() -> None:
+    finished = Round(
+        plan_of(*MOVES), MOVES[:1], {MOVES[1].pod: "limit"}, not_created={MOVES[2].pod: "no"}
+    )
+    state = round_state(RoundAttempt(RoundTrigger.START, NOW, NOW, finished), dry_run=False)
+    assert state.skipped == 2
+    assert {each.pod: each.detail for each in state.skipped_moves} == {
+        "shop/cart-1": "limit",
+        "shop/cart-2": "No Migration could be created: no",
+    }
 
 
 def test_blocked_pods_are_counted_by_reason_with_a_few_examples() -> None:

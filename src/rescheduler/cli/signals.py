@@ -9,6 +9,7 @@ from typing import Protocol
 from rescheduler.cli.inputs import LoadedPolicy
 from rescheduler.cli.logs.log_output import LogOutput
 from rescheduler.cli.policy_reload import PolicyReloader
+from rescheduler.errors import ReschedulerError
 from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
@@ -50,5 +51,9 @@ async def run_until_signalled(
     logger.info("Started")
     try:
         await program.run()
+    except ReschedulerError as error:
+        # It is also printed, but who collects logs looks for records.
+        logger.error("Ended by an error", extra={"error": str(error)})
+        raise
     finally:
         reloading.cancel()

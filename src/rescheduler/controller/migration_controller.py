@@ -142,6 +142,11 @@ class MigrationController:
         """How much there is to do."""
         return self._queue.counts()
 
+    @property
+    def failing(self) -> dict[WorkItem, str]:
+        """What failed the last time, and why."""
+        return self._queue.errors()
+
     async def run(self) -> None:
         """Watch and reconcile Migrations, for those who do not run the watches themselves."""
         await check_service_rights(self._server, self._policy.migration)
@@ -221,15 +226,17 @@ class MigrationController:
             await self._reconcile_item(item)
         except ReschedulerError as error:
             is_refused = isinstance(error, (Refused, Forbidden))
-            seconds = self._queue.retry(item, REFUSAL_BACKOFF if is_refused else None)
-            extra |= {"error": str(error), "retry_seconds": round(seconds, 2)}
+            backoff, text = REFUSAL_BACKOFF if is_refused else None, str(error)
+            seconds = self._queue.retry(item, backoff, error=text)
+            extra |= {"error": text, "retry_seconds": round(seconds, 2)}
             # Conflicts are normal where two controllers run.
             level = logging.INFO if isinstance(error, Conflict) else logging.WARNING
             logger.log(level, "Failed to reconcile an object", extra=extra)
-        except Exception:
+        except Exception as error:
             logger.exception("Failed to reconcile an object", extra=extra)
             # A Migration is given up after some tries, a leftover is not.
-            self._queue.retry(item, None if item.kind == "Migration" else REFUSAL_BACKOFF)
+            backoff = None if item.kind == "Migration" else REFUSAL_BACKOFF
+            self._queue.retry(item, backoff, error=f"{type(error).__name__}: {error}")
         else:
             self._queue.done(item)
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rescheduler.errors import ReschedulerError
+from rescheduler.errors import ApiError, ReschedulerError
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.log_context import UID_FIELD, about_migration
 from rescheduler.migration.migration_object import Migration
@@ -18,6 +18,8 @@ from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
+
+ALREADY_THERE = "a Migration of this name is there already"
 
 
 def migration_for_move(
@@ -88,8 +90,8 @@ class MoveRequester:
 
     async def request(
         self, move: Move, snapshot: Snapshot, migrations: list[Migration], *, may_evict: bool
-    ) -> bool:
-        """Create the Migration for a move, and log it; whether it was created."""
+    ) -> str:
+        """Create the Migration for a move, and log it; why that failed, empty if it did not."""
         row = snapshot.pods.find(move.pod)
         assert row is not None
         # The same move may be requested again after an earlier Migration has finished.
@@ -104,17 +106,18 @@ class MoveRequester:
         with about_migration(f"{body['metadata']['namespace']}/{body['metadata']['name']}"):
             return await self._create(body, move)
 
-    async def _create(self, body: dict[str, Any], move: Move) -> bool:
+    async def _create(self, body: dict[str, Any], move: Move) -> str:
         extra = fields_of(move)
         try:
             created = await create_migration(self._server, body)
         except ReschedulerError as error:
             logger.warning("Failed to create a migration", extra={**extra, "error": str(error)})
-            return False
-        if created is not None:
-            extra |= {UID_FIELD: created.metadata.uid}
-            logger.info("Requested a move", extra=extra)
-        return created is not None
+            return error.answer if isinstance(error, ApiError) else str(error)
+        if created is None:
+            return ALREADY_THERE
+        extra |= {UID_FIELD: created.metadata.uid}
+        logger.info("Requested a move", extra=extra)
+        return ""
 
 
 def fields_of(move: Move) -> dict[str, str]:

@@ -204,25 +204,25 @@ class PlanningLoop:
             node: self._overloaded_rounds.get(node, 0) + 1 for node in plan.overloaded
         }
         selected, skipped = select_moves(plan, context.in_flight, policy, self._strategies)
-        moves = selected
+        not_created: dict[str, str] = {}
         if not self._dry_run:
             is_emptying = empties_maintenance_nodes(policy, self._strategies)
             label = policy.maintenance_label if is_emptying else None
             self._maintenance.report(snapshot, plan, label)
             may_evict = policy.migration.deployment_coordination
-            moves = [
-                move
-                for move in selected
-                if await self._requester.request(move, snapshot, migrations, may_evict=may_evict)
-            ]
+            for move in selected:
+                if why := await self._requester.request(
+                    move, snapshot, migrations, may_evict=may_evict
+                ):
+                    not_created[move.pod] = why
         if plan.moves:
             self._later_moves = later_moves(plan)
         asking = cordoned - started + seconds() - planned
         finished = Round(
             plan,
-            tuple(moves),
+            tuple(move for move in selected if move.pod not in not_created),
             skipped,
-            not_created=tuple(move for move in selected if move not in moves),
+            not_created=not_created,
             seconds=RoundSeconds(began - cordoned, planned - began, asking),
         )
         if plan.search_complete and is_idle(plan, migrations):
@@ -280,7 +280,7 @@ class PlanningLoop:
             **({"why": why} if why else {}),
             "summary": finished.plan.summary,
             "moves": len(finished.requested),
-            "skipped": len(finished.skipped),
+            "skipped": len(finished.skipped) + len(finished.not_created),
             "blocked": len(finished.plan.blocked),
             "dry_run": self._dry_run,
         }

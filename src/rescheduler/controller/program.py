@@ -12,6 +12,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any, Protocol
 
+from rescheduler.controller.change_handlers import WorkItem
 from rescheduler.controller.controller_observer import NO_OBSERVER, ControllerObserver
 from rescheduler.controller.migration_controller import MigrationController
 from rescheduler.controller.planning_loop import PlanningLoop
@@ -91,6 +92,11 @@ class Leader:
     def queue_counts(self) -> QueueCounts:
         """How many migrations wait to be processed."""
         return self._controller.queue_counts
+
+    @property
+    def failing(self) -> dict[WorkItem, str]:
+        """What failed the last time, and why."""
+        return self._controller.failing
 
     def set_policy(self, policy: Policy) -> None:
         """Go by another policy from now on."""
@@ -192,6 +198,12 @@ class Program:
     def queue_counts(self) -> QueueCounts | None:
         """How many migrations wait to be processed, while this replica leads."""
         return None if self._leader is None else self._leader.queue_counts
+
+    @property
+    def failing(self) -> dict[WorkItem, str]:
+        """The objects that failed the last time, and why; nothing while this replica does not
+        lead."""
+        return {} if self._leader is None else self._leader.failing
 
     @property
     def is_leading(self) -> bool:

@@ -5,7 +5,7 @@ the same, only time can change the plan: pods become old enough to be moved, and
 moves end. Until the first of these, another plan would be the same.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
@@ -38,8 +38,8 @@ class Round:
     """The moves for which Migrations were created; in a dry run, would have been."""
     skipped: dict[str, str]
     """By pod: why a planned move was not requested."""
-    not_created: tuple[Move, ...] = ()
-    """The moves for which no Migration could be created."""
+    not_created: dict[str, str] = field(default_factory=dict)
+    """By pod: why no Migration could be created for its move, in the server's words."""
     seconds: RoundSeconds = NO_SECONDS
 
 

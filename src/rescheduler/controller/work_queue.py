@@ -35,6 +35,8 @@ class WorkQueue(Generic[K]):
         self._processing: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
+        self._errors: dict[K, str] = {}
+        """By key: why it failed the last time."""
 
     def add(self, key: K) -> None:
         """Queue a key now."""
@@ -66,11 +68,12 @@ class WorkQueue(Generic[K]):
 
     def done(self, key: K) -> None:
         """The key was processed; its failures no longer count."""
-        self._failures.pop(key, None)
+        self._forget_failures(key)
         self._release(key)
 
-    def retry(self, key: K, backoff: Backoff | None = None) -> float:
+    def retry(self, key: K, backoff: Backoff | None = None, *, error: str = "") -> float:
         """Processing failed: queue the key again after a delay that grows; returns the seconds."""
+        self._errors[key] = error
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         self._release(key)
         seconds = (backoff or self._backoff).seconds(failures, self._chance)
@@ -81,6 +84,10 @@ class WorkQueue(Generic[K]):
         """How often in a row the key has failed."""
         return self._failures.get(key, 0)
 
+    def errors(self) -> dict[K, str]:
+        """By key: why each that fails did so the last time."""
+        return dict(self._errors)
+
     def counts(self) -> QueueCounts:
         """How much there is to do."""
         sizes = self._ready.qsize(), len(self._processing), len(self._timers), len(self._failures)
@@ -89,12 +96,16 @@ class WorkQueue(Generic[K]):
     def drop(self, key: K) -> None:
         """Drop the timer and the failures of an object that no longer exists."""
         self._stop_timer(key)
-        self._failures.pop(key, None)
+        self._forget_failures(key)
 
     def close(self) -> None:
         """Stop all timers."""
         for key in list(self._timers):
             self._stop_timer(key)
+
+    def _forget_failures(self, key: K) -> None:
+        self._failures.pop(key, None)
+        self._errors.pop(key, None)
 
     def _release(self, key: K) -> None:
         self._processing.discard(key)

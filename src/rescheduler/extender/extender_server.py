@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from random import Random
 
-from rescheduler.errors import ReschedulerError
+from rescheduler.errors import OutcomeUnknown, ReschedulerError, Unavailable
 from rescheduler.extender.client_authorization import KUBE_SCHEDULERS, ClientAuthorization
 from rescheduler.extender.handlers import ExtenderHandlers, OnOverload
 from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER, ServingObserver
@@ -24,6 +25,7 @@ from rescheduler.extender.waiting_migrations import WaitingMigrations
 from rescheduler.extender.webhook.admission import AdmissionHandler
 from rescheduler.extender.webhook.registration import WebhookAddress, register
 from rescheduler.kube.api_server import ApiServer
+from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.clock import WALL_CLOCK
 from rescheduler.kube.event_recorder import EventRecorder
 from rescheduler.kube.live_store import cancel
@@ -31,6 +33,9 @@ from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)
+
+NO_CERTIFICATES = "the certificates are not loaded yet"
+BACKOFF = Backoff()
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,8 @@ class ExtenderServer:
         self._observer = observer
         self.why_restart: Callable[[], str] = str
         """What only a restart of the program mends, for `/healthz`; empty if there is nothing."""
+        self._why_no_certificates = NO_CERTIFICATES
+        self._chance = Random()
         self._marker = ReplacementMarker(server, clock)
         self._recorder = EventRecorder(server, clock)
         migrations = WaitingMigrations(watching.tables, watching, self._marker.mark)
@@ -96,7 +103,7 @@ class ExtenderServer:
     async def run(self) -> None:
         """Serve, and keep certificates and the webhook's registration up to date."""
         source = self._certificate_source()
-        credentials = await source.load()
+        credentials = await self._first_credentials(source)
         tls = ServingContext(credentials)
         self._observer.certificate_loaded(credentials.serving.certificate)
         endpoints = Endpoints(
@@ -118,6 +125,27 @@ class ExtenderServer:
                 await asyncio.gather(*tasks)
             finally:
                 await cancel(tasks)
+
+    async def _first_credentials(self, source: CertificateSource) -> ServingCredentials:
+        """Load certificates, however long the API server does not answer.
+
+        What a person must mend ends the program. To end because of a server that is away would
+        gain nothing: the next process would have to wait as well.
+        """
+        failures = 0
+        while True:
+            try:
+                credentials = await source.load()
+            except (Unavailable, OutcomeUnknown) as error:
+                failures += 1
+                self._why_no_certificates = f"{NO_CERTIFICATES} ({error})"
+                seconds = BACKOFF.seconds(failures, self._chance)
+                extra = {"error": str(error), "retry_seconds": round(seconds, 2)}
+                logger.warning("Failed to load certificates", extra=extra)
+                await asyncio.sleep(seconds)
+            else:
+                self._why_no_certificates = ""
+                return credentials
 
     def _certificate_source(self) -> CertificateSource:
         options = self._options
@@ -159,4 +187,4 @@ class ExtenderServer:
 
     def why_not_ready(self) -> str:
         """Why kube-scheduler cannot be answered now; empty if it can. Called from any thread."""
-        return self._watching.why_not_loaded()
+        return self._why_no_certificates or self._watching.why_not_loaded()

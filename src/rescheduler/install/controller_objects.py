@@ -89,16 +89,18 @@ def controller_container() -> dict[Any, Tree]:
             {When("extender"): [{"name": SERVING, "containerPort": EXTENDER_PORT}]},
             {"name": MONITORING, "containerPort": MONITORING_PORT},
         ],
-        # Alive: its loop runs. Ready: it has read the cluster, which may take a while.
+        # Alive: its loop runs. Ready: it has read the cluster, which may take a while. Without an
+        # API server it has no certificates to serve with, and would not be better off after a
+        # restart: so it is asked elsewhere whether it is alive.
         "livenessProbe": probe(
-            "/healthz",
-            Value("probePort"),
-            Value("probeScheme"),
-            timeoutSeconds=10,
-            failureThreshold=6,
+            "/healthz", MONITORING, "HTTP", timeoutSeconds=10, failureThreshold=6
         ),
         "readinessProbe": probe(
-            "/readyz", Value("probePort"), Value("probeScheme"), timeoutSeconds=5, periodSeconds=5
+            "/readyz",
+            Value("readinessPort"),
+            Value("readinessScheme"),
+            timeoutSeconds=5,
+            periodSeconds=5,
         ),
         "resources": Value("resources"),
         "securityContext": CONTAINER_SECURITY,

@@ -251,8 +251,8 @@ def resolved_options(chosen: Mapping[str, Any], namespace: str) -> dict[str, Any
         "namespace": namespace,
         "serviceNames": [CONTROLLER, *(f"{CONTROLLER}.{namespace}{end}" for end in SERVICE_ENDS)],
         "certificateKey": f"{namespace}/{CONTROLLER}",
-        "probePort": SERVING if serves else MONITORING,
-        "probeScheme": "HTTPS" if serves else "HTTP",
+        "readinessPort": SERVING if serves else MONITORING,
+        "readinessScheme": "HTTPS" if serves else "HTTP",
         "monitoringLabels": {**options["monitoring.labels"], **labels(CONTROLLER)},
         "apiServerPorts": [
             {"port": port, "protocol": "TCP"} for port in options["networkPolicy.apiServerPorts"]
@@ -300,8 +300,8 @@ EXPRESSIONS = Expressions(
         "namespace": ".Release.Namespace",
         "serviceNames": f"list {' '.join(_SERVICE_NAMES)}",
         "certificateKey": f'printf "%s/{CONTROLLER}" .Release.Namespace',
-        "probePort": f'ternary "{SERVING}" "{MONITORING}" ({_EXTENDER})',
-        "probeScheme": f'ternary "HTTPS" "HTTP" ({_EXTENDER})',
+        "readinessPort": f'ternary "{SERVING}" "{MONITORING}" ({_EXTENDER})',
+        "readinessScheme": f'ternary "HTTPS" "HTTP" ({_EXTENDER})',
         "monitoringLabels": f"merge (dict {_LABELS}) .Values.monitoring.labels",
         "alertRules": f'.Files.Get "{CHART_RULES}" | fromYaml',
         "dashboard": f'.Files.Get "{CHART_DASHBOARD}" | toJson',

@@ -14,6 +14,7 @@ WINDOW = timedelta(hours=1)
 MOST_PER_OBJECT = 10
 MOST_OBJECTS = 1000
 LONGEST_MESSAGE = 1000
+UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
 
 LEFT_OUT = "EventsLeftOut"
 LEFT_OUT_MESSAGE = (
@@ -66,11 +67,11 @@ class EventCorrelator:
             key = (LEFT_OUT, False, "")
         found = events.get(key)
         if found is None:
-            found = CorrelatedEvent(about, reason, shortened(message), warning, now, now)
+            found = CorrelatedEvent(about, reason, readable(message), warning, now, now)
             events[key] = found
         else:
             found.count += 1
-            found.last, found.message = now, shortened(message)
+            found.last, found.message = now, readable(message)
         return found
 
     def _events_of(self, about: Mapping[str, str], now: datetime) -> _ObjectEvents:
@@ -90,8 +91,13 @@ def shape_of(message: str) -> str:
     return _WORD_WITH_DIGIT.sub("#", message)
 
 
-def shortened(message: str) -> str:
-    """The message, cut to what the server and a reader take."""
+def readable(message: str) -> str:
+    """The message, cut to what the server and a reader take.
+
+    Tenants write parts of it, and terminals show it: it has no characters that control one.
+    """
+    if not message.isprintable():
+        message = "".join(each if each.isprintable() else UNPRINTABLE for each in message)
     if len(message) <= LONGEST_MESSAGE:
         return message
     return f"{message[: LONGEST_MESSAGE - 1]}…"

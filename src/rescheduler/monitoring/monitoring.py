@@ -89,11 +89,15 @@ class Monitoring:
         """Serve what there is to know about a controller."""
         self.controller.read_from(program)
         self.registry.register(CacheMetrics(program.watches))
+        why_not_ready = program.watches.why_not_loaded
         if extender is not None:
             self._read_from(extender)
+            why_not_ready = extender.why_not_ready
+        elif self._dry_run:
+            # It can do without Migrations.
+            why_not_ready = program.store.why_not_current
         pages = Pages(
-            # A dry run can do without Migrations.
-            program.store.why_not_current if self._dry_run else program.watches.why_not_loaded,
+            why_not_ready,
             lambda: dead_task(program) or endless_plan(program),
             self.render,
             status,
@@ -111,7 +115,7 @@ class Monitoring:
         self.registry.register(CacheMetrics(program.watches))
         self._read_from(program.extender)
         pages = Pages(
-            program.watches.why_not_loaded,
+            program.extender.why_not_ready,
             lambda: dead_task(program),
             self.render,
             status,

@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 
 from rescheduler.errors import ApiError, Forbidden, NotFound
-from rescheduler.kube.api_server import ApiServer, object_path
+from rescheduler.kube.api_server import ApiServer, collection_path, object_path
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import is_object_name
 from rescheduler.model.objects import Identity, Part
@@ -47,6 +47,12 @@ class StartedPod(Part, frozen=True):
 
     metadata: Identity
     spec: StartedPodSpec = StartedPodSpec()
+
+
+class StartedPods(Part, frozen=True):
+    """Pods of ours."""
+
+    items: tuple[StartedPod, ...] = ()
 
 
 STARTED_POD = Kind("Pod", "v1", "pods", True, StartedPod)
@@ -219,6 +225,21 @@ async def find_endpoint(server: ApiServer, pod: PodOfReplica) -> PodEndpoint | N
             f"Pod {pod.key} was started without --health, so it serves no status.",
         )
     return PodEndpoint(pod, address)
+
+
+async def find_any_endpoint(server: ApiServer, namespace: str, labels: str) -> PodEndpoint | None:
+    """Where one of the running pods with these labels serves its status; None if none does."""
+    query = {"labelSelector": labels, "fieldSelector": "status.phase=Running"}
+    try:
+        found = await server.get(collection_path(STARTED_POD, namespace), StartedPods, query)
+    except ApiError:
+        # Why the API server does not answer, or refuses, is said about what it is asked next.
+        return None
+    for pod in found.items:
+        address = health_address(pod)
+        if address is not None:
+            return PodEndpoint(PodOfReplica(namespace, pod.metadata.name), address)
+    return None
 
 
 async def ask_pod(server: ApiServer, endpoint: PodEndpoint) -> ReplicaStatus | Note:

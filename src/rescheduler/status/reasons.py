@@ -78,7 +78,9 @@ ROUND_ADVICE: dict[str, Advice] = {
     ),
     RoundReason.MOVES_REFUSED: Advice(
         "Moves were found, but the API server refused their Migrations.",
-        f"{_LOOK_AT_LOG} It has the server's answer.",
+        "Read the server's answer: a right is missing, or a policy of the cluster forbids it. "
+        "Grant the right, or let the policy accept Migrations; `excludedNamespaces` leaves out "
+        "namespaces in which they are not wanted.",
     ),
     RoundReason.STALE_VIEW: Advice(
         "The watches of the cluster are not up to date, so nothing was planned.",
@@ -132,7 +134,8 @@ MIGRATION_ADVICE: dict[str, Advice] = {
         "Its `spec.paused` is true, so it waits.", "Set it to false, or delete the Migration."
     ),
     MigrationReason.NOT_STARTED: Advice(
-        "No controller has taken it up.", "See whether a controller leads."
+        "No controller has taken it up, or none could write to it.",
+        "See whether a controller leads, and whether the line `Queue` names it with an error.",
     ),
     MigrationReason.WAITING: Advice(
         "It waits for something in the cluster, or for another migration to end; "

@@ -13,6 +13,7 @@ from rescheduler.status.round_report import round_state
 from rescheduler.status.status_document import (
     MOST_LISTED,
     VERSION,
+    FailingObject,
     KindState,
     QueueState,
     ReplicaStatus,
@@ -55,10 +56,14 @@ class ReplicaReporter:
             strategies=tuple(map(str, program.policy.enabled_strategies))[:MOST_LISTED],
             round=self._round(),
             next_round_at=None if loop is None else loop.next_round,
-            queue=None if counts is None else QueueState(*counts),
+            queue=None if counts is None else QueueState(*counts, self._failing_objects()),
             nodes=node_summary(tables),
             reservations=reservation_summary(tables),
         )
+
+    def _failing_objects(self) -> tuple[FailingObject, ...]:
+        failing = sorted(self._program.failing.items())[:MOST_LISTED]
+        return tuple(FailingObject(item.kind, item.key, cut(error)) for item, error in failing)
 
     def _role(self) -> Role:
         if self._dry_run:

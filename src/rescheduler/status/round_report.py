@@ -15,6 +15,7 @@ from rescheduler.status.status_document import (
     cut,
 )
 
+NO_MIGRATION = "No Migration could be created"
 STALE = "The watches of the cluster were not up to date, so nothing was planned."
 
 
@@ -35,8 +36,8 @@ def round_state(attempt: RoundAttempt, *, dry_run: bool) -> RoundState:
         planned=len(plan.moves),
         requested=len(finished.requested),
         moves=tuple(requested_move(move) for move in finished.requested[:MOST_LISTED]),
-        skipped=len(finished.skipped),
-        skipped_moves=first_of(finished.skipped),
+        skipped=len(finished.skipped) + len(finished.not_created),
+        skipped_moves=first_of(not_requested(finished)),
         blocked=len(plan.blocked),
         blocked_by=blocked_counts(plan.blocked),
         overloaded=len(plan.overloaded),
@@ -60,19 +61,31 @@ def why(finished: Round, *, dry_run: bool) -> tuple[str, str]:
     found = f"A plan of {counted(len(plan.moves), 'move')} was made"
     if requested and dry_run:
         return RoundReason.DRY_RUN, f"{found}. Nothing was requested, because this is a dry run."
+    refused = refusals(finished)
     if requested:
-        later = len(plan.moves) - requested
-        rest = "; the others follow when these are finished" if later else ""
+        later = len(plan.moves) - requested - len(finished.not_created)
+        rest = "; others follow when these are finished" if later else ""
         were = "was" if requested == 1 else "were"
-        return RoundReason.MOVES_REQUESTED, (
-            f"{found}, and {counted(requested, 'move')} {were} requested{rest}."
-        )
-    if finished.skipped:
-        first = next(iter(finished.skipped.values()))
-        return RoundReason.MOVES_SKIPPED, f"{found}, but none was requested: {first}."
-    return RoundReason.MOVES_REFUSED, (
-        f"{found}, but no Migration could be created; the log has the server's answer."
-    )
+        text = f"{found}, and {counted(requested, 'move')} {were} requested{rest}.{refused}"
+        return RoundReason.MOVES_REQUESTED, text
+    if refused:
+        return RoundReason.MOVES_REFUSED, f"{found}.{refused}"
+    first = next(iter(finished.skipped.values()))
+    return RoundReason.MOVES_SKIPPED, f"{found}, but none was requested: {first}."
+
+
+def refusals(finished: Round) -> str:
+    """For how many moves no Migration could be created, and the first answer; empty for none."""
+    if not finished.not_created:
+        return ""
+    first = next(iter(finished.not_created.values())).rstrip(".")
+    return f" {NO_MIGRATION} for {counted(len(finished.not_created), 'move')}: {first}."
+
+
+def not_requested(finished: Round) -> dict[str, str]:
+    """By pod: why a planned move was not requested. What the server refused comes first."""
+    refused = {pod: f"{NO_MIGRATION}: {answer}" for pod, answer in finished.not_created.items()}
+    return refused | finished.skipped
 
 
 def counted(count: int, noun: str) -> str:

@@ -112,6 +112,14 @@ class RoundState(Part, frozen=True, omit_defaults=False):
     """Objects that cannot be decoded."""
 
 
+class FailingObject(Part, frozen=True):
+    """An object that failed the last time and is tried again."""
+
+    kind: str
+    key: str
+    error: str
+
+
 class QueueState(Part, frozen=True, omit_defaults=False):
     """How much the leader has to do."""
 
@@ -119,6 +127,8 @@ class QueueState(Part, frozen=True, omit_defaults=False):
     processing: int
     delayed: int
     failing: int
+    failing_objects: tuple[FailingObject, ...] = ()
+    """The first of those that failed."""
 
 
 class NodeUse(Part, frozen=True, omit_defaults=False):

@@ -27,6 +27,7 @@ from rescheduler.status.leader_endpoint import (
     PodEndpoint,
     ask_address,
     ask_pod,
+    find_any_endpoint,
     find_endpoint,
     pod_of,
 )
@@ -50,6 +51,14 @@ EXPIRED_AFTER = 2
 FIRST_LIST_SECONDS = 5.0
 # Somebody looks at the screen, and wants to see that the server is back.
 SETTINGS = WatchSettings(backoff=Backoff(first_seconds=0.5, limit_seconds=5.0))
+REFUTED_BY = {
+    Role.LEADER: {ViewReason.NO_LEASE},
+    Role.STANDBY: {ViewReason.NO_LEASE},
+    # Nobody is elected, so a Lease can only be that of an earlier installation.
+    Role.PLANNER: {ViewReason.NO_LEASE, ViewReason.NOBODY_LEADS, ViewReason.LEASE_EXPIRED},
+    Role.EXTENDER: set(),
+}
+"""By the role of a replica that has answered: what the Lease seems to say, and is not so."""
 INSTALL_CRDS = "rescheduler crds | kubectl apply -f -"
 
 
@@ -61,6 +70,8 @@ class StatusSource:
     """The Leases that the leader may hold; the first that exists counts."""
     url: str = ""
     """The address of a replica; empty to find the leader's pod."""
+    pod_labels: str = ""
+    """The labels of our pods: one of them is asked if nobody leads."""
 
 
 class StatusReader:
@@ -190,6 +201,8 @@ class StatusReader:
             answer = await ask_address(source)
         elif lease is not None and lease.holder and not is_over(notes):
             answer, source = await self._ask_leader(lease)
+        elif self._source.pod_labels:
+            answer, source = await self._ask_any(lease)
         if answer is None:
             return None, ""
         if isinstance(answer, Note):
@@ -199,10 +212,11 @@ class StatusReader:
                 answer = Note(answer.reason, f"{answer.sentence}{way}")
             notes.append(answer)
             return None, ""
+        notes[:] = [note for note in notes if note.reason not in REFUTED_BY[answer.role]]
         if answer.role == Role.STANDBY:
-            who = answer.leader or "nobody that it knows of"
+            asked, who = answer.replica or "It", answer.leader or "nobody that it knows of"
             way = await self._way_to(answer.leader, answer.lease)
-            sentence = f"{answer.replica} does not lead; {who} does.{way}"
+            sentence = f"{asked} does not lead; {who} does.{way}"
             notes.append(Note(ViewReason.STANDBY_ANSWERED, sentence))
         return answer, source
 
@@ -214,6 +228,16 @@ class StatusReader:
         endpoint = await find_endpoint(self._server, pod)
         if isinstance(endpoint, Note):
             return endpoint, ""
+        return await ask_pod(self._server, endpoint), endpoint.path
+
+    async def _ask_any(self, lease: LeaseState | None) -> tuple[ReplicaStatus | Note | None, str]:
+        """Ask a replica although none leads: it may still load the cluster, or be a dry run."""
+        key = self._source.leases[0] if lease is None else lease.key
+        endpoint = await find_any_endpoint(
+            self._server, key.partition("/")[0], self._source.pod_labels
+        )
+        if endpoint is None:
+            return None, ""
         return await ask_pod(self._server, endpoint), endpoint.path
 
     async def _way_to(self, holder: str, lease: str) -> str:
@@ -232,6 +256,9 @@ class StatusReader:
                 await self._list(watch, notes)
 
     async def _list(self, watch: ListWatch[Any], notes: list[Note]) -> None:
+        if any(note.reason == ViewReason.API_SERVER_UNAVAILABLE for note in notes):
+            # It would be waited for again, and somebody waits for what is known.
+            return
         try:
             await watch.list()
         except ReschedulerError as error:

@@ -13,6 +13,7 @@ from rescheduler.cli.serve_options import check_key
 from rescheduler.errors import SettingsError
 
 if TYPE_CHECKING:
+    from rescheduler.kube.client import Client
     from rescheduler.status.status_document import ClusterStatus
     from rescheduler.status.status_reader import StatusSource
 
@@ -59,6 +60,7 @@ def status(
     """
     import asyncio
 
+    from rescheduler.install.metadata import CONTROLLER, labels
     from rescheduler.status.leader_endpoint import is_url
     from rescheduler.status.status_reader import StatusSource
 
@@ -67,7 +69,8 @@ def status(
     if leader_election_lease is not None:
         check_key("--leader-election-lease", leader_election_lease)
     leases = (leader_election_lease,) if leader_election_lease else (INSTALLED_LEASE, DEFAULT_LEASE)
-    source = StatusSource(leases, url or "")
+    pod_labels = ",".join(f"{key}={value}" for key, value in labels(CONTROLLER).items())
+    source = StatusSource(leases, url or "", pod_labels)
     access = ClusterAccess(kubeconfig, context)
     if watch:
         asyncio.run(show_again_and_again(access, source, output))
@@ -92,11 +95,21 @@ def is_incomplete(found: "ClusterStatus", source: "StatusSource") -> bool:
 
 async def read_once(access: ClusterAccess, source: "StatusSource") -> "ClusterStatus":
     """The status now."""
-    from rescheduler.cli.connection import connect
     from rescheduler.status.status_reader import StatusReader
 
-    async with connect(access) as server:
+    async with impatient_client(access, attempts=2) as server:
         return await StatusReader(server, source).read()
+
+
+def impatient_client(access: ClusterAccess, attempts: int) -> "Client":
+    """A client that does not wait for long: somebody looks at the screen."""
+    from rescheduler.kube.auth.loader import load_credentials
+    from rescheduler.kube.client import Client, ClientSettings
+    from rescheduler.kube.transport import Timeouts
+
+    timeouts = Timeouts(connect_seconds=3, read_seconds=10)
+    credentials = load_credentials(access.kubeconfig, access.context)
+    return Client(credentials, ClientSettings(timeouts, attempts=attempts))
 
 
 async def show_again_and_again(
@@ -109,16 +122,12 @@ async def show_again_and_again(
     from rescheduler.cli.views.console import console
     from rescheduler.cli.views.live_screen import live_screen
     from rescheduler.cli.views.status_view import Room, rendered
-    from rescheduler.kube.auth.loader import load_credentials
-    from rescheduler.kube.client import Client, ClientSettings
-    from rescheduler.kube.transport import Timeouts
     from rescheduler.status.status_reader import StatusReader
 
     # What goes wrong is on the screen already.
     logging.getLogger("rescheduler").addHandler(logging.NullHandler())
-    settings = ClientSettings(Timeouts(connect_seconds=3, read_seconds=10), attempts=1)
     out = console()
-    async with Client(load_credentials(access.kubeconfig, access.context), settings) as server:
+    async with impatient_client(access, attempts=1) as server:
         reader = StatusReader(server, source)
         async with reader.following():
             with live_screen(out) as draw:

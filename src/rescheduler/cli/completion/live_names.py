@@ -7,9 +7,12 @@ Whatever goes wrong, there are no suggestions, and no message: the user is in th
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from rescheduler.errors import ReschedulerError
 from rescheduler.kube.auth.kubeconfig import read_kubeconfig
@@ -20,7 +23,7 @@ from rescheduler.model.objects import Part
 
 # Longer, and people think that the shell hangs.
 MOST_SECONDS = 3.0
-MOST_NAMES = 500
+PAGE_SIZE = 500
 
 Options = Mapping[str, Any]
 """The options that the user has given so far."""
@@ -38,10 +41,17 @@ class NamedObject(Part):
     metadata: Metadata = Metadata()
 
 
+class ListMetadata(Part):
+    """How a list goes on."""
+
+    continue_token: str = msgspec.field(name="continue", default="")
+
+
 class NamedObjects(Part):
-    """The first objects of a list."""
+    """Some objects of a list."""
 
     items: tuple[NamedObject, ...] = ()
+    metadata: ListMetadata = ListMetadata()
 
 
 def nodes(options: Options, incomplete: str) -> list[str]:
@@ -50,16 +60,22 @@ def nodes(options: Options, incomplete: str) -> list[str]:
 
 
 def pods(options: Options, incomplete: str) -> list[str]:
-    """Namespaces and, once there is one, the pods in it, as NAMESPACE/NAME."""
+    """Namespaces and, once only one can be meant, the pods in it, as NAMESPACE/NAME.
+
+    A namespace is never the only suggestion: shells put a space behind that, and nobody wants to
+    delete it to go on with the pod.
+    """
     namespace, slash, _ = incomplete.partition("/")
     if not slash:
-        found = (f"{name}/" for name in names_at("/api/v1/namespaces", options))
+        found = names_at("/api/v1/namespaces", options)
+        namespaces = [name for name in found if name.startswith(incomplete)]
+        if len(namespaces) != 1:
+            return [f"{name}/" for name in namespaces]
+        namespace = namespaces[0]
     elif not is_object_name(namespace):
         return []
-    else:
-        path = f"/api/v1/namespaces/{namespace}/pods"
-        found = (f"{namespace}/{name}" for name in names_at(path, options))
-    return [name for name in found if name.startswith(incomplete)]
+    names = names_at(f"/api/v1/namespaces/{namespace}/pods", options)
+    return [key for name in names if (key := f"{namespace}/{name}").startswith(incomplete)]
 
 
 def contexts(options: Options, incomplete: str) -> list[str]:
@@ -78,18 +94,29 @@ def kubeconfig_of(options: Options) -> Path | None:
     return Path(given) if given else None
 
 
-def names_at(path: str, options: Options) -> Iterator[str]:
+def names_at(path: str, options: Options) -> list[str]:
     """Names of the objects there; none if the cluster cannot be asked."""
     try:
-        found = asyncio.run(objects_at(path, options))
-    except (ReschedulerError, TimeoutError):
-        return
-    yield from (each.metadata.name for each in found.items)
+        return asyncio.run(names_in_time(path, options))
+    except ReschedulerError:
+        return []
 
 
-async def objects_at(path: str, options: Options) -> NamedObjects:
-    """The first objects there, in the cluster that the options name."""
+async def names_in_time(path: str, options: Options) -> list[str]:
+    """Names of all objects there, in the cluster that the options name; or of as many as arrive in
+    time."""
     credentials = load_credentials(kubeconfig_of(options), options.get("context"))
-    settings = ClientSettings(attempts=1)
-    async with asyncio.timeout(MOST_SECONDS), Client(credentials, settings) as server:
-        return await server.get(path, NamedObjects, {"limit": str(MOST_NAMES)})
+    names: list[str] = []
+    with suppress(TimeoutError):
+        async with (
+            asyncio.timeout(MOST_SECONDS),
+            Client(credentials, ClientSettings(attempts=1)) as server,
+        ):
+            query = {"limit": str(PAGE_SIZE)}
+            while True:
+                page = await server.get(path, NamedObjects, query)
+                names += [each.metadata.name for each in page.items]
+                if not page.metadata.continue_token:
+                    break
+                query["continue"] = page.metadata.continue_token
+    return names

@@ -37,7 +37,7 @@ BY_HAND = "by hand"
 _GROUPS: dict[str, Callable[[MoveRecord], str]] = {
     "day": lambda record: record.spec.finished_at.strftime("%Y-%m-%d"),
     "strategy": lambda record: record.spec.strategy or BY_HAND,
-    "workload": lambda record: record.subject,
+    "workload": lambda record: _workload(record),
 }
 
 
@@ -88,6 +88,12 @@ def counts(records: Sequence[MoveRecord], by: str) -> list[dict[str, Any]]:
         }
         for key in order
     ]
+
+
+def _workload(record: MoveRecord) -> str:
+    """The workload; a Deployment has another ReplicaSet after each rollout, and stands for all."""
+    name = record.deployment
+    return f"Deployment/{record.spec.namespace}/{name}" if name else record.subject
 
 
 def as_json(records: Sequence[MoveRecord]) -> list[dict[str, Any]]:

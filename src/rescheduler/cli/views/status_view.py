@@ -30,6 +30,7 @@ from rescheduler.status.status_document import (
     NodeSummary,
     Note,
     PodReason,
+    QueueState,
     ReplicaStatus,
     ReservationSummary,
     Role,
@@ -152,6 +153,8 @@ def facts(status: ClusterStatus) -> Table:
 
 def leader_text(lease: LeaseState | None, replica: ReplicaStatus | None) -> Text:
     """Who leads."""
+    if replica is not None and replica.role == Role.PLANNER:
+        return Text("nobody: a dry run elects no leader")
     if lease is None:
         if replica is not None and replica.leader:
             return Text(escaped(f"{replica.leader}, Lease {replica.lease}"))
@@ -201,8 +204,17 @@ def round_facts(replica: ReplicaStatus, now: datetime) -> Iterator[tuple[str, Te
         yield "Next round", Text(f"{soon}, or when something changes that must not wait")
     queue = replica.queue
     if queue is not None and (queue.ready or queue.processing or queue.failing):
-        busy = f"{queue.processing} in work, {queue.ready} waiting for a worker"
-        yield "Queue", Text(f"{busy}, {queue.failing} failed the last time")
+        yield "Queue", queue_text(queue)
+
+
+def queue_text(queue: QueueState) -> Text:
+    """How much there is to do, and what goes wrong."""
+    busy = f"{queue.processing} in work, {queue.ready} waiting for a worker"
+    text = Text(f"{busy}, {queue.failing} failed the last time")
+    for each in queue.failing_objects[:MOST_LINES]:
+        text.append("\n")
+        text.append(escaped(f"{each.kind} {each.key}: {each.error}"), style="yellow")
+    return text
 
 
 def result_text(last: RoundState) -> Text:

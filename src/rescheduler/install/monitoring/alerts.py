@@ -146,10 +146,12 @@ API_ERRORS = Alert(
     "ReschedulerApiErrors",
     WARNING,
     "15m",
-    # Conflicts and objects that are gone (4xx) are part of the work. One request in ten is far
-    # more than a restart of an API server costs in a quarter of an hour.
+    # Conflicts, objects that are gone (4xx) and evictions that a budget does not allow (429) are
+    # part of the work. One request in ten is far more than a restart of an API server costs in a
+    # quarter of an hour.
     share(
-        'rate(rescheduler_api_requests_total{code=~"5..|429|error"}[10m])',
+        'rate(rescheduler_api_requests_total{code=~"5..|error"}[10m]) or '
+        'rate(rescheduler_api_requests_total{code="429", resource!="pods/eviction"}[10m])',
         "rate(rescheduler_api_requests_total[10m])",
     )
     + " > 0.1",
@@ -245,6 +247,23 @@ POLICY_RELOAD_FAILED = Alert(
 
 # ------------------------------------------------------------ do moves end well?
 
+_NOT_CREATED = sum_of('rate(rescheduler_moves_skipped_total{reason="NotCreated"}[15m])')
+_CREATED = sum_of("rate(rescheduler_moves_requested_total[15m])")
+
+WRITES_REFUSED = Alert(
+    "ReschedulerWritesRefused",
+    WARNING,
+    # What is refused is tried again at least every five minutes, and a new plan wants it anew in
+    # every round. A conflict, or an API server that is restarted, is over by then.
+    "15m",
+    f"{_NOT_CREATED} / ({_NOT_CREATED} + {_CREATED}) > 0.5"
+    f" or {max_of('rescheduler_queue_failing')} > 0",
+    "The API server refuses what the rescheduler writes.",
+    "The rescheduler in namespace {{ $labels.namespace }} cannot create most of the Migrations "
+    "that it plans, or fails again and again with an object that is there. Pods are not moved, or "
+    "what a move has changed is not cleaned up.",
+)
+
 MIGRATION_STUCK = Alert(
     "ReschedulerMigrationStuck",
     WARNING,
@@ -330,6 +349,7 @@ ALERTS = (
     ROUNDS_STOPPED,
     NOTHING_PLANNED,
     POLICY_RELOAD_FAILED,
+    WRITES_REFUSED,
     MIGRATION_STUCK,
     MOVES_FAILING,
     EXTENDER_SLOW,

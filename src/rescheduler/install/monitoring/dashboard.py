@@ -59,7 +59,7 @@ def of_process(expression: str) -> str:
 
 
 NO_DATA_IS_ZERO = " or vector(0)"
-FIRING = 'count(ALERTS{alertname=~"Rescheduler.*", alertstate="firing"})'
+FIRING = f'count(ALERTS{{{CHOSEN}, alertname=~"Rescheduler.*", alertstate="firing"}})'
 _UNDER_WAY = 'phase=~"Pending|InProgress"'
 _LOST = 'outcome=~"Failed|CameBack"'
 PLANNED = f"sum({latest('planned_moves', 'strategy')})"

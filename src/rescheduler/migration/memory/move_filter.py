@@ -38,7 +38,6 @@ class MoveFilter:
             return False
         kind, name = workload.kind, workload.name
         names = {name, f"{kind}/{name}"}
-        if kind == "ReplicaSet":
-            deployment = name.rpartition("-")[0]
+        if deployment := record.deployment:
             names |= {deployment, f"Deployment/{deployment}"}
         return self.workload in names

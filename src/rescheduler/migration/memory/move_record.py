@@ -70,6 +70,15 @@ class MoveRecord(Part):
             return self.pod_key
         return f"{workload.kind}/{self.spec.namespace}/{workload.name}"
 
+    @property
+    def deployment(self) -> str:
+        """The name of the Deployment that the workload is a ReplicaSet of; empty if it is none."""
+        workload = self.spec.workload
+        if workload is None or workload.kind != "ReplicaSet" or not workload.template_hash:
+            return ""
+        ending = f"-{workload.template_hash}"
+        return workload.name.removesuffix(ending) if workload.name.endswith(ending) else ""
+
     def has_findings(self, now: datetime) -> bool:
         """Whether it has found out something about its workload that is still believed."""
         has_found = self.spec.unreplaced or self.spec.nomination_ignored

@@ -120,8 +120,8 @@ class ControllerMetrics(ControllerObserver, Collector):
         for move in first_wave(round.plan.moves):
             if move.pod in round.skipped:
                 self._skipped.labels(move.strategy, MOVE_LIMIT).inc()
-        for move in round.not_created:
-            self._skipped.labels(move.strategy, NOT_CREATED).inc()
+            elif move.pod in round.not_created:
+                self._skipped.labels(move.strategy, NOT_CREATED).inc()
 
     def migration_updated(
         self, migration: Migration, status: MigrationStatus, now: datetime
