@@ -1,6 +1,6 @@
 """Which searches are run on a problem, and when one of them is enough."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -47,6 +47,7 @@ def find_steps(problem: Problem, time: PlanningTime) -> FoundSteps:
     classes, in_time = pod_classes(problem), _or_after_enough_steps(problem, out_of_time)
     if ExactSearch.suits(classes):
         ExactSearch(problem, classes, best_plan, in_time).run()
+        _go_on_with_single_moves(problem, best_plan, time)
         return FoundSteps(best_plan.steps, descent.was_cut_short)
     too_late = _or_after_enough_steps(problem, time.is_over_for_choosing)
     search = ColumnSearch(problem, classes, in_time, time.is_over_for_columns, too_late)
@@ -79,9 +80,21 @@ def _later_steps(problem: Problem) -> list[SearchStep]:
     return [step for step in steps.values() if step.source != step.target]
 
 
-def _descend(problem: Problem, time: PlanningTime) -> Descent:
+def _go_on_with_single_moves(problem: Problem, best_plan: BestPlan, time: PlanningTime) -> None:
+    """Add single moves that still gain something after the best plan.
+
+    Columns do not see what strategies want of single pods, so there may be some. The next round
+    would find them, and after that perhaps others.
+    """
+    if len(best_plan.steps) < problem.max_moves:
+        descent = _descend(problem, time, best_plan.steps)
+        if len(descent.steps) > len(best_plan.steps):
+            best_plan.offer(descent.steps)
+
+
+def _descend(problem: Problem, time: PlanningTime, begun: Sequence[SearchStep] = ()) -> Descent:
     """A descent that has ended. The problem is left as it was at the start."""
-    descent = Descent(problem, time)
+    descent = Descent(problem, time, begun)
     for pod, source, target in reversed(descent.run()):
         problem.checker.place(pod, target, source)
         for term in problem.search_terms:
