@@ -170,7 +170,8 @@ class Descent:
 
     def _verified_target(self, group: int) -> int | None:
         """The best target that takes the pod at every moment of its move."""
-        for cause in self._arrival_costs.causes(int(self._groups.node[group])):
+        template, node = int(self._groups.template[group]), int(self._groups.node[group])
+        for cause in self._arrival_costs.causes(template, node):
             target = self._target(group, cause)
             if target is not None:
                 return target
