@@ -13,7 +13,7 @@ from rescheduler.planning.search.descent import Descent
 from rescheduler.planning.search.exact.exact_search import ExactSearch
 from rescheduler.planning.search.ordering import MoveOrdering
 from rescheduler.planning.search.pod_groups import whole_groups
-from rescheduler.planning.search.steps import SearchStep
+from rescheduler.planning.search.steps import SearchStep, without_detours
 
 # Load is smooth, and single moves get nearly all of it, but for clusters with so few equivalence
 # groups.
@@ -123,7 +123,9 @@ def _go_on_with_single_moves(problem: Problem, best_plan: BestPlan, time: Planni
     if len(best_plan.steps) < problem.max_moves:
         steps = _descend(problem, time, best_plan.steps).steps
         if len(steps) > len(best_plan.steps):
-            best_plan.offer(steps)
+            short = without_detours(steps, problem.snapshot.pods.template)
+            if not best_plan.offer(short):
+                best_plan.offer(steps)
 
 
 def _descend(problem: Problem, time: PlanningTime, begun: Sequence[SearchStep] = ()) -> Descent:
