@@ -14,6 +14,7 @@ from rescheduler.planning.unchanged_until import same_until
 from rescheduler.settings import Policy
 from testcluster.builders import node, pod, replicaset
 from testcluster.snapshots import snapshot_of
+from tests.planning.wanted.cases import machine, machines, policy, replicas, staying
 
 HOUR = 3600.0
 WEB = "ReplicaSet/shop/web"
@@ -84,15 +85,42 @@ def test_a_plan_avoids_the_node_to_which_the_last_move_failed(strategy: str) -> 
     nodes = [node("a", cpu="4", labels=labels), node("best", cpu="8"), node("other", cpu="4")]
     snapshot = snapshot_of([*nodes, owner, *pods])
     options = {"enabledStrategies": [strategy], "planningTimeout": "500ms"}
-    policy = read_policy("policy", msgspec.json.encode(options))
+    rules = read_policy("policy", msgspec.json.encode(options))
 
     def targets(*history: PastMove) -> set[str]:
         context = PlanningContext(now=0.5 * HOUR, history=history)
-        return {found.target for found in make_plan(snapshot, policy, context).moves}
+        return {found.target for found in make_plan(snapshot, rules, context).moves}
 
     assert "best" in targets()
     failed = move("a", "best", outcome=Outcome.FAILED)
     assert targets(failed) == {"other"}
+
+
+def test_a_pod_returns_to_relieve_a_node_that_is_too_full_and_the_plan_says_so() -> None:
+    """Spread wants it to go as well, but that alone would be no cause to return."""
+    web = replicas("web", "b" * 9)
+    context = PlanningContext(now=HOUR, history=(move("c", "b"),))
+    rules = policy("ResourceOptimization", "TopologySpread", cpuThreshold=80)
+    plan = make_plan(snapshot_of([*machines("bc"), *web]), rules, context)
+    assert [(found.target, found.strategy) for found in plan.moves] == [
+        ("c", "ResourceOptimization")
+    ]
+
+
+def test_nobody_returns_from_a_node_that_the_plan_has_relieved_already() -> None:
+    """When `api` has gone to `d`, `b` is at 70 %. Load alone is no cause to return to `c`."""
+    nodes = [
+        machine("b", labels={"web": "yes", "api": "yes"}),
+        machine("c", labels={"web": "yes"}),
+        machine("d", labels={"api": "yes"}),
+    ]
+    web = replicas("web", "bbbbb", nodeSelector={"web": "yes"})
+    api = replicas("api", "b", cpu=2, nodeSelector={"api": "yes"})
+    objects = [*nodes, *web, *api, staying("x", on="b", cpu=2), staying("y", on="d", cpu=2)]
+    context = PlanningContext(now=HOUR, history=(move("c", "b"),))
+    rules = policy("ResourceOptimization", "LoadBalancing", cpuThreshold=80)
+    plan = make_plan(snapshot_of(objects), rules, context)
+    assert [(found.pod, found.target) for found in plan.moves] == [("shop/api-0", "d")]
 
 
 def test_the_last_departure_counts() -> None:

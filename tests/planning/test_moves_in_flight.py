@@ -155,3 +155,36 @@ def test_other_moves_of_such_a_plan_wait_until_there_are_fewer() -> None:
     selected, skipped = select_moves(plan, (BY_BALANCING,), rules, {})
     assert [move.strategy for move in selected] == ["NodeMaintenance"]
     assert list(skipped.values()) == ["maxReschedulePods (2) moves are not finished"]
+
+
+# ---------------------------------------------------------------- no way back
+
+EVEN = policy("LoadBalancing", imbalanceThreshold=0)
+
+
+def uneven(web: str) -> Objects:
+    return [*(node(name, cpu="4") for name in "abc"), *replicas("web", web), *replicas("api", "cc")]
+
+
+def targets_of_web(objects: Objects, *in_flight: MoveInFlight) -> set[str]:
+    moves = plan_beside(objects, EVEN, *in_flight).moves
+    return {move.target for move in moves if move.pod.startswith("shop/web")}
+
+
+def test_nobody_comes_to_a_node_that_one_of_its_workload_is_just_leaving() -> None:
+    leaving = MoveInFlight("shop/web-3", "c", strategy="LoadBalancing")
+    assert "b" in targets_of_web(uneven("aaab"))
+    assert "b" not in targets_of_web(uneven("aaab"), leaving)
+
+
+def test_an_evicted_pod_that_is_gone_has_left_its_node_as_well() -> None:
+    gone = MoveInFlight(
+        "shop/web-9", "c", workload="ReplicaSet/shop/web", source="b", strategy="LoadBalancing"
+    )
+    assert "b" in targets_of_web(uneven("aaa"))
+    assert "b" not in targets_of_web(uneven("aaa"), gone)
+
+
+def test_who_is_leaving_for_maintenance_closes_no_node_to_others() -> None:
+    leaving = MoveInFlight("shop/web-3", "c", strategy="NodeMaintenance")
+    assert "b" in targets_of_web(uneven("aaab"), leaving)

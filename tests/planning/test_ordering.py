@@ -4,11 +4,14 @@ from itertools import count
 
 import msgspec
 
+from rescheduler.model.moves import Outcome
+from rescheduler.planning.context import PastMove, PlanningContext
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.ordering import MoveOrdering, waves
 from rescheduler.planning.search.steps import SearchStep
 from testcluster.builders import node
+from testcluster.snapshots import snapshot_of
 from tests.planning.columns.problems import SAVING, Objects, problem_for, replicas
 
 A, B, C = range(3)
@@ -65,6 +68,23 @@ def test_a_pod_moves_on_in_a_later_wave() -> None:
 def test_parking_counts_against_the_limit() -> None:
     policy = msgspec.structs.replace(SAVING, max_reschedule_pods=2)
     problem = problem_for(full_nodes(), policy)
+    assert ordering(problem).executable(swap(problem), may_park=True) == []
+
+
+def test_nothing_is_parked_on_a_node_that_is_to_be_emptied() -> None:
+    cluster = full_nodes()
+    cluster[2]["metadata"]["labels"]["scheduler.alpha.kubernetes.io/maintenance"] = "true"
+    problem = problem_for(cluster)
+    assert ordering(problem).executable(swap(problem), may_park=True) == []
+
+
+def test_nothing_is_parked_on_a_node_that_its_workload_has_left() -> None:
+    history = tuple(
+        PastMove(f"shop/{name}", f"ReplicaSet/shop/{name}", "c", "a", Outcome.LANDED, 0.0, "Any")
+        for name in ("first", "second")
+    )
+    context = PlanningContext(now=3600.0, history=history)
+    problem = Problem(snapshot_of(full_nodes()), SAVING, context, {})
     assert ordering(problem).executable(swap(problem), may_park=True) == []
 
 

@@ -1,5 +1,10 @@
-"""Simulated days: no pod goes back to a node that one of its workload left, without a cause."""
+"""Simulated days: no pod goes back to a node that one of its workload left, without a cause.
 
+`EXHAUSTIVE=1` plays ten times as many random days, `SEED=17` only the one of that seed.
+"""
+
+import os
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +21,7 @@ from rescheduler.simulation.scenario.example_cluster import example_cluster
 from rescheduler.simulation.scenario.timeline import timeline_of
 from rescheduler.simulation.scenario.workload_file import read_workload
 from rescheduler.simulation.simulation import NamedPolicy, Progress, Scenario, simulate
+from tests.simulation.random_days import RandomDay
 
 pytestmark = pytest.mark.slow
 
@@ -24,6 +30,8 @@ HOURS = 10
 LOAD = ("NodeMaintenance", "ResourceOptimization", "LoadBalancing", "TopologySpread")
 MONEY = ("NodeMaintenance", "ResourceOptimization", "CostOptimization")
 ROOM = ("NodeMaintenance", "ConstraintRepair", "LoadBalancing", "Defragmentation")
+SEED = os.environ.get("SEED")
+DAYS = [int(SEED)] if SEED else list(range(40 if os.environ.get("EXHAUSTIVE") == "1" else 4))
 CAUSES = {"NodeMaintenance", "ConstraintRepair", "ResourceOptimization"}
 """Strategies whose moves name a cause: a label, a broken rule, a node that is too full."""
 
@@ -39,6 +47,29 @@ def test_no_pod_returns_within_the_day_without_a_cause(
     moves = moves_of_a_day(workload, policy(strategies))
     assert sum(move.outcome == Outcome.LANDED for move in moves) >= 5, "there is little to judge"
     assert list(returns(moves)) == []
+
+
+@pytest.fixture(scope="module")
+def random_days() -> dict[int, list[ObservedMove]]:
+    """By seed: the moves of the day."""
+    return {seed: RandomDay(seed).moves() for seed in DAYS}
+
+
+def test_no_pod_returns_within_a_random_day_without_a_cause(
+    random_days: dict[int, list[ObservedMove]],
+) -> None:
+    returned = {seed: list(returns(moves)) for seed, moves in random_days.items()}
+    assert {seed: found for seed, found in returned.items() if found} == {}
+
+
+@pytest.mark.skipif(SEED is not None, reason="on one day, little may happen")
+def test_enough_moves_on_random_days_to_judge(random_days: dict[int, list[ObservedMove]]) -> None:
+    landed = [
+        move for moves in random_days.values() for move in moves if move.outcome == Outcome.LANDED
+    ]
+    assert len(landed) >= 5 * len(DAYS)
+    assert len({move.strategy for move in landed}) >= 4
+    assert max(Counter(move.owner for move in landed).values()) >= 3, "each moved once"
 
 
 def policy(strategies: tuple[str, ...]) -> Policy:

@@ -68,6 +68,7 @@ def moves_in_flight(migrations: Iterable[Migration]) -> tuple[MoveInFlight, ...]
             target=migration.spec.target_node,
             new_pod=new_pod_of(migration),
             workload=workload_of(migration),
+            source=migration.status.source_node,
             strategy=migration.spec.strategy,
             waits_for=migration.status.message if migration.is_pending else "",
             is_paused=migration.is_pending and migration.spec.paused,

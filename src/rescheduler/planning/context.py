@@ -41,6 +41,8 @@ class MoveInFlight:
     """Key of the pod that was created for it on the target, if there is one already."""
     workload: str = ""
     """As in `PastMove`; empty if the move has not started, and for a bare pod."""
+    source: str = ""
+    """The node that it leaves; empty if the move has not started."""
     strategy: str = ""
     """The strategy that planned it; empty if a person requested it."""
     waits_for: str = ""

@@ -113,13 +113,17 @@ class PlanReport:
     def _purpose(self, step: SearchStep, template: int, makes_room: bool) -> tuple[str, str]:
         """The strategy that a move is for, and why.
 
-        First what a person asked for, then what is wanted of this pod, then of its node.
+        First what a person asked for, then what is broken or at risk, then what is wanted of this
+        pod, then of its node.
         """
         strategies = self._problem.objective.strategies
         node = self._problem.snapshot.nodes.names[step.source]
         requested = [active for active in strategies if active.urgency == Urgency.REQUESTED]
+        urgent = [active for active in strategies if active.urgency <= Urgency.AT_RISK]
         return (
             self._relieved_by(requested, step.source)
+            or self._broken_by_pod(step, template)
+            or self._relieved_by(urgent, step.source)
             or self._wanted_of_pod(step, template)
             or self._relieved_by(strategies, step.source)
             or (strategies[0].name, _side_effect(node, makes_room))
@@ -134,11 +138,15 @@ class PlanReport:
                 return strategy.name, f"{name} has {strategy.reason(node, used)}"
         return None
 
+    def _broken_by_pod(self, step: SearchStep, template: int) -> tuple[str, str] | None:
+        """The strategy whose rule the pod breaks where it is, and how."""
+        broken = self._violations.broken_by(step.pod, template, step.source)
+        if broken is None:
+            return None
+        return broken.strategy, broken.reason(self._problem.snapshot.nodes.names[step.source])
+
     def _wanted_of_pod(self, step: SearchStep, template: int) -> tuple[str, str] | None:
         """The strategy that wants this very pod to leave its node, and why."""
-        broken = self._violations.broken_by(step.pod, template, step.source)
-        if broken is not None:
-            return broken.strategy, broken.reason(self._problem.snapshot.nodes.names[step.source])
         for term in self._problem.pod_terms:
             if term.gain_of_leaving(template, step.source) > 0:
                 return term.strategy, term.reason(template, step.source)

@@ -55,10 +55,10 @@ class Balance:
 
     @property
     def target(self) -> float:
-        """The load that every node is to have: what is in use at the start of what there is."""
-        used = [self.cluster.used(self.cluster.start, number) for number, _ in self.nodes]
-        cpu, memory = self._capacity
-        return (sum(each[0] for each in used) / cpu + sum(each[1] for each in used) / memory) / 2
+        """The load that every node is to have: the mean at the start, by capacity."""
+        weights = [self.weight(machine) for _, machine in self.nodes]
+        loads = [self._load(self.cluster.start, *each) for each in self.nodes]
+        return fmean(loads, weights)
 
     def weight(self, machine: Machine) -> float:
         """How much a node counts: 1 if all are of one size."""

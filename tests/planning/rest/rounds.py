@@ -23,7 +23,7 @@ from testcluster.snapshots import snapshot_of
 
 NOW = 1748736000.0
 SECONDS_PER_ROUND = 600.0
-PATIENCE = 100
+PATIENCE = 170
 """How often the planner may ask for the time until it is up: some searches are cut short."""
 _KNOWS_STRATEGIES = "strategy" in {field.name for field in fields(PastMove)}
 
@@ -59,9 +59,10 @@ def rounds(
         objects = after(objects, plan, now)
 
 
-def _impatience() -> Callable[[], bool]:
+def _impatience() -> Callable[[], float]:
+    """A clock that goes on whenever it is asked."""
     asked = count()
-    return lambda: next(asked) > PATIENCE
+    return lambda: next(asked) / PATIENCE
 
 
 def after(objects: Sequence[JsonObject], plan: Plan, now: float = NOW) -> list[JsonObject]:

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from testcluster.builders import node, pod, replicaset
 from tests.planning.rest.rounds import after, rounds
 from tests.planning.wanted.cases import (
+    MAINTENANCE,
     gap,
     loads,
     machine,
@@ -19,6 +21,7 @@ from tests.planning.wanted.cases import (
 )
 
 POOL = "example.com/pool"
+SSD = {"disk": "ssd"}
 BALANCING = policy("LoadBalancing")
 ALWAYS_BALANCING = policy("LoadBalancing", imbalanceThreshold=0)
 
@@ -64,6 +67,26 @@ def test_a_tainted_node_is_no_dump_for_pods_that_tolerate_it() -> None:
     plan = plan_for(objects, BALANCING)
     assert loads(plan) == {"a": 80, "b": 70, "c": 0}
     assert len(plan.moves) == 1
+
+
+@pytest.mark.parametrize("pods", range(8))
+def test_a_pool_that_pods_come_to_is_no_worse_when_it_is_looked_at_again(pods: int) -> None:
+    """What is wanted of the pool is measured anew: a pod more is on the node with more CPUs."""
+    nodes = [
+        node("large", cpu="8", memory="16Gi", labels=SSD),
+        node("small", cpu="4", memory="16Gi"),
+        node("going", cpu="8", memory="16Gi", labels=SSD | MAINTENANCE),
+    ]
+    owner = replicaset("shop/web", replicas=pods + 1)
+    web = [
+        pod(f"shop/web-{row}", on=on, owner=owner, cpu="1", memory="0", nodeSelector=SSD)
+        for row, on in enumerate(["large"] * pods + ["going"])
+    ]
+    first, second = rounds(
+        [*nodes, owner, *web], policy("LoadBalancing", "NodeMaintenance"), at_most=2
+    )
+    assert len(first.plan.moves) == 1
+    assert second.plan.before.objective <= first.plan.after.objective + 1e-12
 
 
 # ---------------------------------------------------------------- moves that are hardly worth it

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.planning.rest.rounds import after
+from tests.planning.rest.rounds import after, rounds
 from tests.planning.wanted.cases import (
+    MAINTENANCE,
     ZONE,
     Objects,
     machine,
@@ -48,6 +49,36 @@ def test_an_empty_domain_that_has_room_is_filled_first() -> None:
     objects = [*nodes, *replicas("web", "aaab", **over_zones())]
     plan = plan_for(objects, policy("TopologySpread", maxReschedulePods=1))
     assert [(move.source, move.target) for move in plan.moves] == [("a", "c")]
+
+
+# ---------------------------------------------------------------- what other moves make uneven
+
+
+def two_sizes(large_on: str, small_on: str) -> Objects:
+    """Pods of one spread constraint, of which one is too large for most nodes."""
+    options = {"labels": {"app": "web"}, **over_zones()}
+    large = replicas("large", large_on, cpu=6, **options)
+    return [*large, *replicas("small", small_on, cpu=1, **options)]
+
+
+def test_what_maintenance_makes_uneven_is_mended_in_the_same_plan() -> None:
+    """The large pod must go to `b`, beside the small one, which then goes to `c`."""
+    nodes = [machine(name, zone=f"zone-{name}") for name in "bc"]
+    nodes += [machine("a", zone="zone-a", labels=MAINTENANCE)]
+    objects = [*nodes, staying("database", on="c", cpu=5), *two_sizes("a", "b")]
+    plan = plan_for(objects, policy("NodeMaintenance", "TopologySpread"))
+    assert [(move.source, move.target) for move in plan.moves] == [("a", "b"), ("b", "c")]
+
+
+def test_what_savings_make_uneven_is_mended_in_the_same_plan() -> None:
+    """Two pods leave `a` together: one comes to `b`, beside the small one, which goes to `c`."""
+    prices = {"a": 9, "b": 1, "c": 1}
+    nodes = [machine(name, zone=name, price=price) for name, price in prices.items()]
+    objects = [*nodes, staying("database", on="c", cpu=5), staying("cache", on="b", cpu=2)]
+    objects += [*two_sizes("a", "b"), *replicas("other", "a", cpu=3)]
+    found = list(rounds(objects, policy("CostOptimization", "TopologySpread"), at_most=2))
+    assert [len(each.plan.moves) for each in found] == [3, 0]
+    assert places(after(objects, found[0].plan), "web", "other") == {"b": 1, "c": 2}
 
 
 # ---------------------------------------------------------------- which domains count

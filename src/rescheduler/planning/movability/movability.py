@@ -130,21 +130,41 @@ class Movability:
 
     @cached_property
     def left_nodes(self) -> dict[int, Ints]:
-        """By template: the rows of nodes that its pods have left because a strategy wanted it.
+        """By template: nodes that its pods have left, or are leaving, as a strategy wanted it.
 
         They do not return there without a more urgent cause. Templates without such nodes are
         not in it.
         """
-        return self._by_template(self._history.left_nodes)
+        leaving = self._nodes_being_left()
+        return self._by_template(
+            {*self._history.avoiding, *leaving},
+            lambda subject: self._history.left_nodes(subject) | leaving.get(subject, set()),
+        )
+
+    def _nodes_being_left(self) -> dict[str, set[str]]:
+        """By workload: the nodes that its pods in flight leave because a strategy wanted it."""
+        nodes: defaultdict[str, set[str]] = defaultdict(set)
+        pods = self._snapshot.pods
+        for move in self._context.in_flight:
+            if move.is_paused or not move.strategy or move.strategy in self._requested_strategies:
+                continue
+            row = pods.find(move.pod)
+            if row is not None:
+                name = self.workloads.names[int(pods.template[row])]
+                nodes[name].add(self._snapshot.nodes.names[int(pods.node[row])])
+            elif move.source:
+                nodes[move.workload].add(move.source)
+        return nodes
 
     @cached_property
     def failed_targets(self) -> dict[int, Ints]:
         """By template: the rows of nodes to which moves of its pods have just failed."""
-        return self._by_template(self._history.failed_targets)
+        return self._by_template(self._history.avoiding, self._history.failed_targets)
 
-    def _by_template(self, nodes_of: Callable[[str], set[str]]) -> dict[int, Ints]:
-        """The rows of nodes that follow from past moves of workloads and bare pods."""
-        subjects = self._history.avoiding
+    def _by_template(
+        self, subjects: Collection[str], nodes_of: Callable[[str], set[str]]
+    ) -> dict[int, Ints]:
+        """The rows of the nodes that there are for these workloads and bare pods."""
         if not subjects:
             return {}
         templates: defaultdict[int, set[str]] = defaultdict(set)

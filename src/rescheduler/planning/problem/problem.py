@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -80,6 +81,12 @@ class Problem:
         self.violation_terms = list(self._violation_terms())
         """Rules that pods break at the start."""
         self.max_moves = max(policy.max_reschedule_pods - self._moves_under_way(), 0)
+
+    def with_limit(self, most_moves: int) -> "Problem":
+        """The same with another limit on moves. Both share what searches move about."""
+        limited = copy(self)
+        limited.max_moves = most_moves
+        return limited
 
     def _pod_terms(self) -> Iterator[PodTerm]:
         """All terms; strategies act if one of theirs has something to gain."""

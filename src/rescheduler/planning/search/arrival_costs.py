@@ -1,5 +1,6 @@
 """What it would cost nodes to receive one more pod, for the templates that descent looks at."""
 
+from collections.abc import Iterator
 from enum import IntEnum
 from functools import cached_property
 
@@ -43,6 +44,7 @@ class ArrivalCosts:
         self._slot_of: Ints = np.full(len(problem.snapshot.templates), -1, np.int32)
         self._template_of: Ints = np.empty(0, np.int32)
         self._moves = 0
+        self._at_risk: Bools | None = None
         self._mean_demand = self._typical_demand()
         self._choose_prospects()
 
@@ -98,27 +100,35 @@ class ArrivalCosts:
         depends = bool(self._problem.checker.depends_on_pods[template])
         return depends and self._problem.mode(template) != Mode.EVICT
 
-    def causes(self, node: int) -> list[MoveCause]:
-        """What may be said for moves from the node, the least first."""
-        causes = [MoveCause.ORDINARY]
-        if self._is_urgent[node]:
-            causes.append(MoveCause.URGENT)
+    def causes(self, template: int, node: int) -> Iterator[MoveCause]:
+        """What may be said for moving a pod of the template from the node, the least first."""
+        yield MoveCause.ORDINARY
+        if self._nodes_at_risk[node] or (template, node) in self._broken_rules:
+            yield MoveCause.URGENT
         if self._problem.nodes_to_empty[node]:
-            causes.append(MoveCause.REQUESTED)
-        return causes
+            yield MoveCause.REQUESTED
+
+    @property
+    def _nodes_at_risk(self) -> Bools:
+        """Nodes that pods have to leave, as things are."""
+        if self._at_risk is None:
+            used, movable = self._totals.used, self._totals.movable
+            objective = self._problem.objective
+            self._at_risk = objective.nodes_to_relieve(used, movable, at_most=Urgency.AT_RISK)
+        return self._at_risk
 
     @cached_property
-    def _is_urgent(self) -> Bools:
-        """Nodes whose pods have to leave, or are broken rules."""
+    def _broken_rules(self) -> set[tuple[int, int]]:
+        """Templates and nodes of pods that break rules at the start, or may do so."""
+        found: set[tuple[int, int]] = set()
         problem = self._problem
-        used, movable = problem.load.used, problem.movable_on
-        urgent = problem.objective.nodes_to_relieve(used, movable, at_most=Urgency.AT_RISK)
         templates, nodes = problem.groups.template, problem.groups.node
         for term in problem.violation_terms:
             broken = term.gains_of_leaving(templates, nodes, problem.conflicts) > 0
             suspects = term.suspects()
-            urgent[nodes[broken if suspects is None else broken | suspects]] = True
-        return urgent
+            broken = broken if suspects is None else broken | suspects
+            found.update(zip(templates[broken].tolist(), nodes[broken].tolist(), strict=True))
+        return found
 
     def least(self, templates: Ints, nodes: Ints) -> Floats:
         """What the best prospect but its own node costs a pod of each of these templates."""
@@ -137,7 +147,7 @@ class ArrivalCosts:
 
     def _least_of_all(self, template: int, node: int) -> float:
         """What the best of all other nodes costs a pod of the template."""
-        for cause in self.causes(node):
+        for cause in self.causes(template, node):
             row = self.row(template, cause)
             row[node] = np.inf
             if (least := float(row.min(initial=np.inf))) < np.inf:
@@ -147,6 +157,7 @@ class ArrivalCosts:
     def refresh(self, template: int, nodes: tuple[int, ...]) -> None:
         """A pod of the template left or came to these nodes."""
         self._moves += 1
+        self._at_risk = None
         if self._moves % _MOVES_PER_CHOICE == 0:
             self._choose_prospects()
             return

@@ -33,19 +33,26 @@ _TRIES = 8
 class Descent:
     """Chooses one move after another, each time the best there is."""
 
-    def __init__(self, problem: Problem, time: PlanningTime) -> None:
+    def __init__(
+        self, problem: Problem, time: PlanningTime, begun: Sequence[SearchStep] = ()
+    ) -> None:
+        """`begun` are the steps of a plan that it goes on with, in their order."""
         self._problem = problem
         self._time = time
         self._groups = problem.groups
         self.totals = NodeTotals(problem.load, problem.objective, problem.movable_on)
-        self._arrival_costs = ArrivalCosts(problem, self.totals)
         self._allowances = Allowances(problem)
         self._violations = RemainingViolations(problem)
         self._left: Ints = problem.groups.count.copy()
+        self.steps: list[SearchStep] = []
+        self._moved: set[int] = set()
+        for step in begun:
+            self._follow(step)
+        self._begun = len(begun)
+        self._arrival_costs = ArrivalCosts(problem, self.totals)
         self._gain_of_leaving = self._gains(np.arange(len(self._groups)))
         self._hopeless: Bools = np.zeros(len(self._groups), bool)
         self._most_to_gain = self._best_of_nodes()
-        self.steps: list[SearchStep] = []
         self.was_cut_short = False
         """Whether the time was up before all moves were looked at."""
 
@@ -62,7 +69,7 @@ class Descent:
         return self.steps
 
     def _is_out_of_time(self) -> bool:
-        if len(self.steps) < _FIRST_MOVES:
+        if len(self.steps) - self._begun < _FIRST_MOVES:
             return self._time.is_over_for_first_moves()
         return self._time.is_over_for_search()
 
@@ -88,7 +95,8 @@ class Descent:
 
     def _best_of_nodes(self) -> Floats:
         best = np.full(len(self._problem.snapshot.nodes), -np.inf)
-        np.maximum.at(best, self._groups.node, self._gain_of_leaving)
+        live = self._left > 0
+        np.maximum.at(best, self._groups.node[live], self._gain_of_leaving[live])
         return best
 
     def _refresh(self, nodes: Iterable[int]) -> None:
@@ -162,7 +170,8 @@ class Descent:
 
     def _verified_target(self, group: int) -> int | None:
         """The best target that takes the pod at every moment of its move."""
-        for cause in self._arrival_costs.causes(int(self._groups.node[group])):
+        template, node = int(self._groups.template[group]), int(self._groups.node[group])
+        for cause in self._arrival_costs.causes(template, node):
             target = self._target(group, cause)
             if target is not None:
                 return target
@@ -194,8 +203,9 @@ class Descent:
 
     def _pod(self, group: int) -> int:
         """The next pod of the group to go."""
-        taken = int(self._groups.count[group] - self._left[group])
-        return int(self._groups.pods[self._groups.first[group] + taken])
+        first = int(self._groups.first[group])
+        pods: list[int] = self._groups.pods[first : first + self._groups.count[group]].tolist()
+        return next(pod for pod in pods if pod not in self._moved)
 
     def _give_up(self, group: int) -> None:
         self._hopeless[group] = True
@@ -205,19 +215,32 @@ class Descent:
     # ------------------------------------------------------------ carrying it out
 
     def _carry_out(self, group: int, target: int) -> None:
-        pod, source = self._pod(group), int(self._groups.node[group])
-        template = int(self._groups.template[group])
+        source, template = int(self._groups.node[group]), int(self._groups.template[group])
+        changed = self._follow(SearchStep(self._pod(group), source, target))
+        self._arrival_costs.refresh(template, (source, target))
+        self._refresh(changed)
+
+    def _follow(self, step: SearchStep) -> set[int]:
+        """Carry out a step. Returns nodes whose pods now gain more or less by leaving."""
+        pod, source, target = step
+        template = int(self._problem.snapshot.pods.template[pod])
         self._problem.checker.move(pod, target)
-        self._left[group] -= 1
+        if pod not in self._moved:
+            # One that was parked has left its group already.
+            self._left[self._group_of(template, source)] -= 1
+        self._moved.add(pod)
         self._allowances.count_move(template, 1)
         self._allowances.count_on_node(source, 1)
         self._allowances.count_on_node(target, 1)
-        self.steps.append(SearchStep(pod, source, target))
+        self.steps.append(step)
         for node, count in ((source, -1), (target, 1)):
             self.totals.add(template, node, count)
         self._violations.moved(template, source, target)
-        self._arrival_costs.refresh(template, (source, target))
         changed = {source, target}
         for term in self._problem.search_terms:
             changed |= term.moved(template, source, target)
-        self._refresh(changed)
+        return changed
+
+    def _group_of(self, template: int, node: int) -> int:
+        groups = self._groups.of_node(node)
+        return int(groups.start + np.searchsorted(self._groups.template[groups], template))

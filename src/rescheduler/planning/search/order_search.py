@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from rescheduler.model.snapshot import Floats
+from rescheduler.model.snapshot import Bools, Floats
 from rescheduler.planning.search.steps import SearchStep
 
 # Steps that are tried: enough for a dozen pods that wait for each other.
@@ -42,16 +42,19 @@ class OrderSearch:
         demand_of: Callable[[int], Floats],
         kind_of: Callable[[int], int],
         is_independent: Callable[[int], bool],
+        closed_to: Callable[[int], Bools],
     ) -> None:
         """`free` is kept up to date by the taker: a row per resource, a column per node.
 
-        A pod is independent if only room decides where it may go, and whom it hinders.
+        A pod is independent if only room decides where it may go, and whom it hinders. It is not
+        parked on nodes that are closed to it.
         """
         self._taker = taker
         self._free = free
         self._demand_of = demand_of
         self._kind_of = kind_of
         self._is_independent = is_independent
+        self._closed_to = closed_to
 
     def order(self, steps: Sequence[SearchStep], parkings: int) -> list[SearchStep] | None:
         """All of these steps in an order, with so many more; None if none was found.
@@ -116,8 +119,9 @@ class OrderSearch:
             seen.add((kind, source))
             left = self._free - self._demand_of(pod)[:, None]
             room = (left / np.maximum(self._free.max(axis=1), 1.0)[:, None]).min(axis=0)
+            closed = self._closed_to(pod)
             for node in np.argsort(-room, kind="stable").tolist():
-                if node != source and (kind, node) not in self._targets:
+                if node != source and not closed[node] and (kind, node) not in self._targets:
                     yield pod, node
 
     def _share(self, pod: int) -> float:

@@ -78,6 +78,7 @@ class MoveOrdering:
             lambda pod: self._demand[:, int(self._template_of[pod])],
             lambda pod: int(kinds[self._template_of[pod]]),
             self._is_independent,
+            lambda pod: self._closed_to(int(self._template_of[pod])),
         )
         most = min(self._problem.max_moves - len(steps), _MOST_PARKED)
         for parkings in range(1, most + 1) if may_park else (0,):
@@ -238,7 +239,11 @@ class MoveOrdering:
     def _fitting(self, template: int) -> Bools:
         """Nodes that have room for a pod and do not refuse it for what they are."""
         fits = (self._demand[:, template, None] <= np.maximum(self._free, 0.0)).all(axis=0)
-        return np.asarray(fits & ~self._problem.pods.refused_masks(np.array([template]))[0])
+        return np.asarray(fits & ~self._closed_to(template))
+
+    def _closed_to(self, template: int) -> Bools:
+        """Nodes that pods do not come to without urgent cause, and so are not parked on."""
+        return np.asarray(self._problem.pods.refused_masks(np.array([template]))[0])
 
     def _roomiest(self, which: Bools) -> "np.typing.NDArray[np.int64]":
         """These nodes, those with most room first."""

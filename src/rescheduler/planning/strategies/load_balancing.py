@@ -1,8 +1,9 @@
 """LoadBalancing: even load over the nodes.
 
 Load is a weighted mean of CPU and memory utilisation. Every node should be as loaded as its pool as
-a whole: what all its nodes hold, over what they can give. No move within the pool changes that, so
-what is wanted stays the same while pods move.
+a whole: the mean of its nodes, each weighted by its capacity. No other number is nearer to all of
+them. So when pods have come to the pool or left it, or are on nodes of another shape, the new mean
+is never further from its nodes than the old one: what a plan was worth is not lost in the next.
 
 It acts on a pool when the fullest node that a pod could leave and the emptiest that a pod could
 come to are further apart than `imbalanceThreshold`: what no move can change is no reason for one.
@@ -75,11 +76,9 @@ class LoadBalancing(Strategy):
         return weight
 
     def _load_of_pool(self, pool: int) -> float:
-        members = self._pool == pool
-        used = self.load.used[:, members].sum(axis=1)
-        capacity = self.load.allocatable[:, members].sum(axis=1)
-        cpu, memory = (used[row] / capacity[row] for row in (CPU_ROW, MEMORY_ROW))
-        return float(self._shares[0] * cpu + self._shares[1] * memory)
+        members = np.flatnonzero(self._pool == pool)
+        loads = self._load(members, self.load.used[:, members])
+        return float(np.average(loads, weights=self._weight[members]))
 
     def prepare(self, context: StrategyContext) -> None:
         """Find the pools that are uneven, as far as pods could change it."""

@@ -137,6 +137,11 @@ class SpreadTable:
         self._sum_up()
         return int(self._fewest[number])
 
+    def surplus_of(self, number: int) -> int:
+        """How many pods of a constraint are too many in their domains."""
+        self._sum_up()
+        return int(self._surplus[number])
+
     def surplus(self) -> int:
         """How many pods are too many in their domains, of all constraints."""
         self._sum_up()

@@ -92,8 +92,10 @@ class UnevenSpread(PodTerm):
         self._constraint_of = constraint[order]
         count = len(self._snapshot.templates)
         self._first_of = np.searchsorted(template[order], np.arange(count + 1))
-        self._is_uneven = np.zeros(count, bool)
-        self._is_uneven[template[self._table.is_uneven[constraint]]] = True
+        uneven = template[self._table.is_uneven[constraint]]
+        # By template: of its constraints, those that are uneven, or were so at the start.
+        self._uneven_constraints = np.bincount(uneven, minlength=count)
+        self._became_uneven: set[int] = set()
 
     def _constraints(self, template: int) -> Rows:
         return self._constraint_of[self._first_of[template] : self._first_of[template + 1]]
@@ -176,10 +178,10 @@ class UnevenSpread(PodTerm):
         return self._table.surplus()
 
     def is_active(self) -> bool:
-        return bool(self._is_uneven.any())
+        return bool(self._table.is_uneven.any())
 
     def gain_bounds(self, templates: Ints, nodes: Ints) -> Floats:
-        rows = np.flatnonzero(self._is_uneven[templates])
+        rows = np.flatnonzero(self._uneven_constraints[templates])
         first = self._first_of[templates[rows]]
         sizes = self._first_of[templates[rows] + 1] - first
         # The constraints of the first row, then those of the second, and so on.
@@ -207,10 +209,22 @@ class UnevenSpread(PodTerm):
         for constraint in self._constraints(template).tolist():
             self._table.add(constraint, source, -1)
             self._table.add(constraint, target, 1)
+            is_other_now = self._note_unevenness(constraint)
             for other in self._found[constraint][1]:
-                if self._is_uneven[other]:
+                if is_other_now or self._uneven_constraints[other]:
                     changed.update(self._context.nodes_of(other).tolist())
         return changed
+
+    def _note_unevenness(self, constraint: int) -> bool:
+        """Note whether moves have made a constraint uneven; returns whether that has changed."""
+        if self._table.is_uneven[constraint]:
+            return False
+        is_uneven = self._table.surplus_of(constraint) > 0
+        if is_uneven == (constraint in self._became_uneven):
+            return False
+        self._became_uneven ^= {constraint}
+        self._uneven_constraints[self._found[constraint][1]] += 1 if is_uneven else -1
+        return True
 
     def reason(self, template: int, node: int) -> str:
         constraints = self._constraints(template)

@@ -88,11 +88,12 @@ class BranchAndBound:
         self._number = count()
         self._left = 0
 
-    def run(self, solutions: int, best: float, least_gain: float, in_vain: int) -> None:
+    def run(self, solutions: int, best: float, least_gain: float, in_vain: int) -> bool:
         """Offer what is found with so many solutions of the master problem.
 
         What could only be better than the best by less than `least_gain` is not pursued. It ends
-        when so many offers led to no plan that is as good as what was offered.
+        when so many offers led to no plan that is as good as what was offered. Returns whether
+        nothing is left to pursue: no choice of these columns leads to a better plan.
         """
         self._best, self._least_gain, self._left = best, least_gain, solutions
         self._in_vain_left, self._has_offered = in_vain, False
@@ -103,6 +104,7 @@ class BranchAndBound:
                 if self._is_better(choice.value):
                     self._follow(choice)
             self._exclude(np.zeros(len(self._pool), bool))
+        return not self._open and self._goes_on()
 
     def _goes_on(self) -> bool:
         return self._left > 0 and self._in_vain_left > 0 and not self._out_of_time()

@@ -31,6 +31,8 @@ _SEVERE = 40.0
 _COLUMNS_PER_NODE, _ROUNDS = 6, 60
 # Of what there is to gain: less is not worth another solution.
 _LEAST_GAIN = 3e-4
+# Exchanges are quick, so they are made for this share of that: no move is in vain.
+_EXCHANGED_FOR = 0.01
 _IN_USE = 1e-6
 # Reduced costs below this are rounding.
 _NOTHING = 1e-7
@@ -41,27 +43,27 @@ _STAGED, _STAGES = 600, 4
 
 
 class _Effort(NamedTuple):
-    """How long it is searched for whole columns, and how many are added afterwards."""
+    """How many columns are added, and how long it is then searched for whole ones."""
 
-    solutions: int
-    """Of the master problem, at least."""
-    shares: int
-    """Solutions times columns, if that makes more: few columns are solved for in no time."""
-    in_vain: int
-    """Offers without an order after which ordered ones are looked for."""
     listed: int
     """Columns that may be better."""
     nearby: int
     """Such columns of nodes that have more than are listed, near those in use."""
     guided: int
     """Such columns of each of these nodes, wherever they are."""
+    solutions: int
+    """Of the master problem, at least."""
+    shares: int
+    """Solutions times columns, if that makes more: few columns are solved for in no time."""
+    in_vain: int
+    """Offers without an order after which ordered ones are looked for."""
 
 
 # First with the columns that solve the master problem, then with more and more.
 _EFFORTS = (
-    _Effort(150, 0, 5, 500, 300, 30),
-    _Effort(150, 0, 10, 2_500, 1_500, 100),
-    _Effort(300, 240_000, 30, 0, 0, 0),
+    _Effort(0, 0, 0, 150, 0, 5),
+    _Effort(500, 300, 30, 150, 0, 10),
+    _Effort(2_500, 1_500, 100, 300, 240_000, 30),
 )
 
 
@@ -89,6 +91,8 @@ class ExactSearch:
         self._nodes = np.arange(len(problem.snapshot.nodes), dtype=np.int32)
         self._blamed: dict[bytes, Bools] = {}
         self._without_order = False
+        self.is_solved = False
+        """Whether none of the columns that were looked at leads to a much better plan."""
         # By how much plans are worth more than their contents: what columns do not see.
         self._beyond_columns: float | None = None
         if not classes.homeless.any():
@@ -122,11 +126,22 @@ class ExactSearch:
         self._least_gain = _LEAST_GAIN * max(start - self._master.value, 0.0)
         self._exchange = PairExchange(self._listed, self._linking)
         self._improve()
+        self.is_solved = self._choose_with_more_and_more()
+
+    def _choose_with_more_and_more(self) -> bool:
+        """Returns whether none of the columns looked at leads to a much better plan."""
+        is_exhausted = False
         for effort in _EFFORTS:
-            self._branch(effort)
+            known = len(self._pool)
+            if effort.listed and not self._extend(effort):
+                return False
+            if is_exhausted and len(self._pool) == known:
+                return True
+            is_exhausted = self._branch(effort)
             self._improve()
-            if self._gap <= self._least_gain or not self._extend(effort):
-                return
+            if self._gap <= self._least_gain:
+                return True
+        return is_exhausted
 
     @property
     def _best(self) -> float:
@@ -178,11 +193,15 @@ class ExactSearch:
         self._master.extend(self._pool)
         return self._master.solve()
 
-    def _branch(self, effort: _Effort) -> None:
-        """Choose among the columns so far; then, if what was chosen has no order, such that has."""
-        self._choose(self._master, effort, self._pool)
-        if self._without_order:
+    def _branch(self, effort: _Effort) -> bool:
+        """Choose among the columns so far; then, if what was chosen has no order, such that has.
+
+        Returns whether no choice is left that could be better.
+        """
+        is_exhausted = self._choose(self._master, effort, self._pool)
+        if self._without_order and not is_exhausted:
             self._choose_in_stages(effort)
+        return is_exhausted
 
     def _choose_in_stages(self, effort: _Effort) -> None:
         """Choose among the best columns so that all moves have an order."""
@@ -208,10 +227,10 @@ class ExactSearch:
 
     def _improve(self) -> None:
         """Exchange pods between two nodes for as long as that gives a better plan."""
-        contents = self._contents_of_best()
+        contents, least_gain = self._contents_of_best(), _EXCHANGED_FOR * self._least_gain
         while contents is not None:
             before, then = self._best_plan.value, None
-            for exchange in self._exchange.improving(contents, self._least_gain)[:_EXCHANGES]:
+            for exchange in self._exchange.improving(contents, least_gain)[:_EXCHANGES]:
                 if self._out_of_time():
                     return
                 self._offer(exchange.contents)
@@ -237,10 +256,10 @@ class ExactSearch:
         effort: _Effort,
         pool: ColumnPool,
         same_as: Numbers | None = None,
-    ) -> None:
+    ) -> bool:
         tree = BranchAndBound(pool, self._judge, master, self._offer, self._out_of_time, same_as)
         solutions = max(effort.solutions, effort.shares // len(pool))
-        tree.run(solutions, self._best, self._least_gain, effort.in_vain)
+        return tree.run(solutions, self._best, self._least_gain, effort.in_vain)
 
     def _offer(self, contents: Contents) -> Offered:
         """Offer the plan that leads to these contents."""
