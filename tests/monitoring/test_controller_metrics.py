@@ -178,6 +178,14 @@ def test_a_step_that_is_begun_anew_is_measured_each_time_and_never_below_zero() 
     assert oldest([second], NOW) == 0
 
 
+@pytest.mark.parametrize("mode", Mode)
+def test_the_first_failure_is_an_increase_also_if_no_mode_was_chosen(mode: Mode) -> None:
+    monitoring = Monitoring(Policy())
+    assert monitoring.controller is not None
+    found = scraped(monitoring)
+    assert found.value("migrations_finished_total", mode=mode.value, outcome="Failed") == 0
+
+
 def test_moves_of_enabled_strategies_are_counted_from_zero() -> None:
     monitoring = Monitoring(Policy(enabled_strategies=(StrategyName.LOAD_BALANCING,)))
     assert monitoring.controller is not None

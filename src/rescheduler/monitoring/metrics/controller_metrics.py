@@ -35,6 +35,7 @@ PLANNED, UNCHANGED, SKIPPED, FAILED = ROUND_RESULTS = ("planned", "unchanged", "
 MOVE_LIMIT, NOT_CREATED = SKIP_REASONS = ("MoveLimit", "NotCreated")
 CANCELLED, WITHDRAWN = "Cancelled", "Withdrawn"
 MODES = (Mode.HANDOFF, Mode.EVICT, Mode.RECREATE)
+"""Those that a plan has."""
 OUTCOMES = (*(outcome.value for outcome in Outcome if outcome), CANCELLED, WITHDRAWN)
 Values = dict[tuple[str, ...], float]
 
@@ -73,7 +74,7 @@ class ControllerMetrics(ControllerObserver, Collector):
         """A counter that is there from the start shows its first increase."""
         for result in ROUND_RESULTS:
             self._rounds.labels(result)
-        for mode in MODES:
+        for mode in Mode:
             for outcome in OUTCOMES:
                 self._finished.labels(mode.value, outcome)
 
