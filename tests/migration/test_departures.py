@@ -422,3 +422,13 @@ def test_an_old_mark_alone_does_not_say_that_a_kubelet_is_silent() -> None:
     # But it has been waited for long enough.
     assert wait_for_a_quiet_moment(observed(found, after(70)), left_at(NOW)) is None
     assert restarted.look(left_at(NOW), NONE, after(71)).rhythm.is_silent
+
+
+def test_who_saw_the_pod_before_its_mark_knows_when_it_has_waited_long_enough() -> None:
+    """However late it saw the mark: otherwise it would go on and have learned nothing."""
+    departures = Departures()
+    departures.look(pod(), WEB, NOW)
+    assert not departures.look(left_at(NOW), NONE, after(4)).rhythm.is_silent
+    found = departures.look(left_at(NOW), NONE, after(12))
+    assert wait_for_a_quiet_moment(observed(found, after(12)), left_at(NOW)) is None
+    assert found.rhythm.is_silent

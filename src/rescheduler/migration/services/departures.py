@@ -52,8 +52,8 @@ class DepartedPod:
 
     left_at: datetime
     """When it was marked, at the latest."""
-    first_seen: datetime
-    """When this process saw it marked first."""
+    followed_since: datetime
+    """Since when this process knows what became of the mark."""
     last_seen: datetime
     gone_since: datetime | None = None
 
@@ -63,6 +63,8 @@ class Departures:
 
     def __init__(self) -> None:
         self._pods: dict[str, DepartedPod] = {}
+        self._unmarked: dict[str, datetime] = {}
+        """By uid of the pod: when it was last seen without a mark."""
         self._rhythms: dict[str, tuple[datetime, KubeletRhythm]] = {}
         self._recorded: dict[str, datetime] = {}
         """By node: when the rhythm of its kubelet was recorded."""
@@ -104,17 +106,20 @@ class Departures:
         self._forget_before(now - REMEMBERED)
         known = self._pods.pop(pod.uid, None)
         if not pod.has_left_services:
+            self._unmarked[pod.uid] = now
             if known is not None and was_put_back(pod, known, now):
                 self._note_put_back(pod.node, now)
             return self._departure(pod, serving)
         if known is None:
             gone_since = None if serving else gone_at_latest(pod, slices_changed_at, now)
-            known = DepartedPod(at_latest(pod.left_services_at, now), now, now, gone_since)
+            left_at = at_latest(pod.left_services_at, now)
+            was_seen_before = self._unmarked.pop(pod.uid, None) is not None
+            known = DepartedPod(left_at, left_at if was_seen_before else now, now, gone_since)
         known.last_seen = now
         known.gone_since = None if serving else known.gone_since or now
         self._pods[pod.uid] = known
         # Of the time before, nobody knows what the kubelet did.
-        is_silent = now - known.first_seen >= PUT_BACK_PERIOD + PUT_BACK_MARGIN
+        is_silent = now - known.followed_since >= PUT_BACK_PERIOD + PUT_BACK_MARGIN
         if is_silent and pod.node not in self._rhythms:
             self._rhythms[pod.node] = now, KubeletRhythm(is_silent=True)
         departure = self._departure(pod, serving)
@@ -160,6 +165,7 @@ class Departures:
 
     def _forget_before(self, earliest: datetime) -> None:
         pods, rhythms = self._pods, self._rhythms
+        self._unmarked = {uid: at for uid, at in self._unmarked.items() if at >= earliest}
         self._pods = {uid: pod for uid, pod in pods.items() if pod.last_seen >= earliest}
         self._rhythms = {node: found for node, found in rhythms.items() if found[0] >= earliest}
         self._recorded = {node: at for node, at in self._recorded.items() if at >= earliest}
