@@ -1,6 +1,7 @@
 """Which searches are run on a problem, and when one of them is enough."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import NamedTuple
 
@@ -42,14 +43,15 @@ def find_steps(problem: Problem, time: PlanningTime) -> FoundSteps:
     descent = _descend(problem, time)
     if not _may_gain_together(problem) or not descent.left_something() or out_of_time():
         return FoundSteps(_as_they_are(problem, descent.steps), descent.was_cut_short)
-    best_plan = BestPlan(problem, descent.steps, time.is_over_for_ordering)
+    best_plan = BestPlan(problem, descent.steps, time)
     best_plan.offer(_later_steps(problem))
     classes, in_time = pod_classes(problem), _or_after_enough_steps(problem, out_of_time)
     if ExactSearch.suits(classes):
         ExactSearch(problem, classes, best_plan, in_time).run()
         return FoundSteps(best_plan.steps, descent.was_cut_short)
     too_late = _or_after_enough_steps(problem, time.is_over_for_choosing)
-    search = ColumnSearch(problem, classes, in_time, time.is_over_for_columns, too_late)
+    enough_columns = partial(time.is_over_for_columns, len(problem.snapshot.nodes))
+    search = ColumnSearch(problem, classes, in_time, enough_columns, too_late)
     for steps in search.run():
         if best_plan.offer(steps, classes.interchangeable) or out_of_time():
             break

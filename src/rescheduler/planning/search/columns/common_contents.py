@@ -12,7 +12,7 @@ import numpy as np
 
 from rescheduler.model.snapshot import Floats, Ints
 from rescheduler.planning.problem.problem import Problem
-from rescheduler.planning.search.columns.column_pool import ColumnPool
+from rescheduler.planning.search.columns.column_pool import ColumnPool, ContentKeys
 from rescheduler.planning.search.columns.linking_rows import LinkingRows
 from rescheduler.planning.search.columns.master_problem import MasterProblem, Penalties
 from rescheduler.planning.search.columns.node_contents import NodeContents
@@ -132,7 +132,8 @@ def _kinds(judge: NodeContents) -> tuple[Ints, Ints]:
     amounts /= np.maximum(np.abs(amounts).max(axis=0), 1e-9)
     for parts in _PARTS:
         traits = np.column_stack([judge.classes.refused, np.round(amounts * parts)])
-        kind_of: Ints = np.unique(traits, axis=0, return_inverse=True)[1].ravel().astype(np.int32)
+        keys = ContentKeys(traits.shape[1]).of_contents(traits.astype(np.int64))
+        kind_of: Ints = np.unique(keys, return_inverse=True)[1].astype(np.int32)
         if kind_of.max() < _MOST_KINDS:
             break
     # Of nodes that are not quite alike, one in the middle.
