@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 # Until when columns are generated, searches look for moves, and what was found is still chosen
 # from.
-_GENERATING, _SEARCHING, _CHOOSING = 0.4, 0.6, 0.7
-# Until when columns are generated for more nodes than that: a plan for them may have many moves,
-# which take long to bring into order.
-_MANY_NODES, _GENERATING_FOR_MANY = 1_500, 0.25
+_GENERATING, _SEARCHING, _CHOOSING = 0.5, 0.7, 0.8
+# Until when columns are generated if a plan may have more moves than that: it takes long to bring
+# them into order.
+_MANY_MOVES, _GENERATING_FOR_MANY = 20_000, 0.25
 # Until when single moves are looked for if there are hardly any yet. To prepare for a large cluster
 # may take long, and what follows is quick.
 _FIRST_MOVES = 0.9
@@ -24,9 +24,9 @@ class PlanningTime:
         """`used` returns which share of `planningTimeout` is over; 1 is all of it."""
         self._used = used
 
-    def is_over_for_columns(self, nodes: int) -> bool:
-        """Whether to choose from the columns that there are for so many nodes."""
-        return self._used() >= (_GENERATING if nodes <= _MANY_NODES else _GENERATING_FOR_MANY)
+    def is_over_for_columns(self, most_moves: int) -> bool:
+        """Whether to choose from the columns that there are, for so many moves at most."""
+        return self._used() >= (_GENERATING if most_moves <= _MANY_MOVES else _GENERATING_FOR_MANY)
 
     def is_over_for_search(self) -> bool:
         """Whether to be content with the moves that were found."""

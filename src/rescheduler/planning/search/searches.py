@@ -50,7 +50,8 @@ def find_steps(problem: Problem, time: PlanningTime) -> FoundSteps:
         ExactSearch(problem, classes, best_plan, in_time).run()
         return FoundSteps(best_plan.steps, descent.was_cut_short)
     too_late = _or_after_enough_steps(problem, time.is_over_for_choosing)
-    enough_columns = partial(time.is_over_for_columns, len(problem.snapshot.nodes))
+    most_moves = min(problem.max_moves, int(classes.totals.sum()))
+    enough_columns = partial(time.is_over_for_columns, most_moves)
     search = ColumnSearch(problem, classes, in_time, enough_columns, too_late)
     for steps in search.run():
         if best_plan.offer(steps, classes.interchangeable) or out_of_time():

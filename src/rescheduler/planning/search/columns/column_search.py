@@ -10,7 +10,7 @@ from rescheduler.planning.search.columns.class_transport import ClassTransport
 from rescheduler.planning.search.columns.column_pool import ColumnPool
 from rescheduler.planning.search.columns.common_contents import CommonContents
 from rescheduler.planning.search.columns.contents_cost import ContentsCost
-from rescheduler.planning.search.columns.integer_choice import IntegerChoice
+from rescheduler.planning.search.columns.integer_choice import IntegerChoice, rounded_shares
 from rescheduler.planning.search.columns.linking_rows import LinkingRows
 from rescheduler.planning.search.columns.master_problem import (
     MasterProblem,
@@ -20,7 +20,6 @@ from rescheduler.planning.search.columns.node_contents import NodeContents
 from rescheduler.planning.search.columns.placement_repair import PlacementRepair
 from rescheduler.planning.search.columns.pod_classes import Contents, Numbers, PodClasses
 from rescheduler.planning.search.columns.pricing import Pricing, ways_at_once
-from rescheduler.planning.search.columns.share_rounding import rounded_shares
 from rescheduler.planning.search.columns.smoothed_dual import SmoothedDual
 from rescheduler.planning.search.steps import SearchStep
 
@@ -43,7 +42,7 @@ _IN_USE = 1e-6
 _MOST_COLUMNS = 60_000
 # In a large cluster: common contents that each node is offered, rounds of pricing by the smoothed
 # dual, the share of a column that is looked around at, and columns that are kept for the end.
-_NEAREST, _SMOOTHED_ROUNDS, _LARGE_SHARE, _KEPT_PER_NODE = 12, 9, 0.2, 6
+_NEAREST, _SMOOTHED_ROUNDS, _LARGE_SHARE, _KEPT_PER_NODE = 12, 6, 0.2, 6
 # Nodes: with more, the linear program takes too long, and dual values decide alone.
 _TOO_MANY_NODES = 1_500
 # The first of these rounds look around the start, for several columns per node: what takes few
