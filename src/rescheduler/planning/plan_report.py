@@ -21,9 +21,9 @@ from rescheduler.planning.strategies.urgency import Urgency
 
 # Pods on so many nodes get a blocker; a plan that lists more is not read by anyone.
 _MOST_NODES_REPORTED = 100
-# Of the steps of a plan: on as many nodes may have changed what pods hold before it is asked anew
-# which other nodes are to be relieved.
-_NODES_PER_STEP = 1 / 500
+# Of the steps of a plan: so many nodes may have changed before nodes are looked at anew. In a plan
+# of thousands of steps, it would take seconds to look at all nodes before each of them.
+_CHANGES_PER_STEP = 1 / 500
 # Pods of which nobody expects that they move.
 _EXPECTED_BLOCKERS = ("DaemonSetPod", "StaticPod")
 
@@ -46,8 +46,9 @@ class PlanReport:
         # Only rules between pods want to know at each step where all pods are.
         self._are_placed = bool(problem.violation_terms)
         self._to_relieve: dict[Strategy, Bools] = {}
+        self._reasons: dict[tuple[Strategy, int], str] = {}
         self._changed: set[int] = set()
-        """Nodes that hold something else than when it was asked which are to be relieved."""
+        """Nodes that hold something else than when nodes were last looked at."""
         self.moves = tuple(self._moves())
 
     # ------------------------------------------------------------ what moves are for
@@ -130,16 +131,18 @@ class PlanReport:
 
     def _relieved_by(self, strategies: Sequence[Strategy], node: int) -> tuple[str, str] | None:
         """The first of these strategies that wants pods to leave the node, and why."""
-        if node in self._changed or len(self._changed) > _NODES_PER_STEP * len(self._steps):
-            self._to_relieve.clear()
-            self._changed.clear()
+        if len(self._changed) > _CHANGES_PER_STEP * len(self._steps):
+            for known in (self._to_relieve, self._reasons, self._changed):
+                known.clear()
         used, movable = self.totals.used, self.totals.movable
         for strategy in strategies:
             if strategy not in self._to_relieve:
                 self._to_relieve[strategy] = strategy.nodes_to_relieve(used, movable)
             if self._to_relieve[strategy][node]:
+                if (strategy, node) not in self._reasons:
+                    self._reasons[strategy, node] = strategy.reason(node, used)
                 name = self._problem.snapshot.nodes.names[node]
-                return strategy.name, f"{name} has {strategy.reason(node, used)}"
+                return strategy.name, f"{name} has {self._reasons[strategy, node]}"
         return None
 
     def _wanted_of_pod(self, step: SearchStep, template: int) -> tuple[str, str] | None:

@@ -7,14 +7,14 @@ from collections.abc import Callable
 _GENERATING, _SEARCHING, _CHOOSING = 0.5, 0.7, 0.8
 # Until when columns are generated if a plan may have more moves than that: it takes long to bring
 # them into order.
-_MANY_MOVES, _GENERATING_FOR_MANY = 20_000, 0.25
+_MANY_MOVES, _GENERATING_FOR_MANY = 20_000, 0.3
 # Until when single moves are looked for if there are hardly any yet. To prepare for a large cluster
 # may take long, and what follows is quick.
 _FIRST_MOVES = 0.9
 # Until when it is looked into why other pods stay.
 _EXPLAINING = 0.9
-# When moves should be in words.
-_IN_WORDS = 0.95
+# When moves should be in words. Some take a little longer to explain than others.
+_IN_WORDS = 0.85
 
 
 class PlanningTime:

@@ -48,7 +48,8 @@ class BestPlan:
             if len(ordered) >= len(steps):
                 return True
         useful = without_unfinished_nodes(self._problem, ordered, steps)
-        self._consider(whole_groups(self._problem, self._order, useful))
+        if len(useful) < len(ordered):
+            self._consider(whole_groups(self._problem, self._order, useful))
         return False
 
     def value_of(self, steps: Sequence[SearchStep]) -> float:

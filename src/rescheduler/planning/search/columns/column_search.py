@@ -72,7 +72,10 @@ class ColumnSearch:
         self._judge = NodeContents(problem, self.classes)
         self._linking = LinkingRows(problem, self.classes)
         self._cost = ContentsCost(problem, self._judge, self._linking)
-        self._repair = PlacementRepair(self._judge, self._linking, out_of_time)
+        # With that many nodes, many pods have no node at first.
+        is_large = len(problem.snapshot.nodes) > _TOO_MANY_NODES
+        hurried = enough_columns if is_large else out_of_time
+        self._repair = PlacementRepair(self._judge, self._linking, hurried)
         self._found = _BestContents()
         self._nodes = np.arange(len(problem.snapshot.nodes), dtype=np.int32)
 
@@ -175,8 +178,7 @@ class ColumnSearch:
         common = CommonContents(self._problem, self._judge, penalties, self._enough_columns)
         if not common.search():
             return False
-        for nodes, contents in common.nearest(_NEAREST):
-            self._pool.add(nodes, contents)
+        self._pool.add(*common.nearest(_NEAREST))
         dual = SmoothedDual(
             self.classes, self._linking, penalties, common.worth_of_pods, self._enough_columns
         )

@@ -103,7 +103,7 @@ class CommonContents:
         """What it is worth to place a pod of each class."""
         return np.asarray(self._master.duals.of_pod[0])
 
-    def nearest(self, per_node: int) -> list[tuple[Numbers, Contents]]:
+    def nearest(self, per_node: int) -> tuple[Numbers, Contents]:
         """For each node, the contents of its kind that are best with the moves to reach them.
 
         Not the empty one, of which every node knows.
@@ -118,7 +118,8 @@ class CommonContents:
             moves = [np.maximum(each - self._start[nodes], 0) @ self._prices for each in contents]
             order = np.argsort(np.array(moves) + losses[:, None], axis=0, kind="stable")[:per_node]
             found += [(nodes, contents[row]) for row in order]
-        return found
+        everywhere, everything = zip(*found, strict=True)
+        return np.concatenate(everywhere), np.concatenate(everything)
 
 
 def _kinds(judge: NodeContents) -> tuple[Ints, Ints]:
