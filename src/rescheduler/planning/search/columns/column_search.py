@@ -42,7 +42,7 @@ _IN_USE = 1e-6
 _MOST_COLUMNS = 60_000
 # In a large cluster: common contents that each node is offered, rounds of pricing by the smoothed
 # dual, the share of a column that is looked around at, and columns that are kept for the end.
-_NEAREST, _SMOOTHED_ROUNDS, _LARGE_SHARE, _KEPT_PER_NODE = 12, 6, 0.2, 6
+_NEAREST, _SMOOTHED_ROUNDS, _LARGE_SHARE, _KEPT_PER_NODE = 12, 9, 0.2, 6
 # Nodes: with more, the linear program takes too long, and dual values decide alone.
 _TOO_MANY_NODES = 1_500
 # The first of these rounds look around the start, for several columns per node: what takes few

@@ -22,7 +22,7 @@ from rescheduler.planning.search.columns.pod_classes import PodClasses
 # How far from the best a column may be and still have a share: at first, at last, and from one
 # round to the next. In what a pod is worth.
 _BLUR, _LEAST_BLUR, _SHARPER = 0.12, 0.01, 0.75
-_STEPS = 6
+_STEPS = 15
 # A step that promises less than this, in blurs per node, is the last.
 _LITTLE = 1e-3
 # Of the way to the edge of what is allowed; and what is taken off a step that does not help.
