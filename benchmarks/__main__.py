@@ -16,6 +16,7 @@ BENCHMARKS = {
     "planning": "plan for 5,000 nodes and 150,000 pods, and for 1,000 and 30,000",
     "planning_growth": "plan for 500 to 5,000 nodes",
     "planning_memory": "read 150,000 pods and plan for them, in as little memory as possible",
+    "planning_timeout": "plan for 5,000 nodes without a limit on moves, and keep planningTimeout",
     "planning_quality": "pack 5,000 and 9,200 pods onto fewer nodes, and defragment 2,000 nodes",
     "extender": "answer kube-scheduler about 5,000 nodes, and schedule pods with a real one",
     "node_name_lists": "answer filter and prioritize about 500 and 5,000 node names, without HTTP",

@@ -81,6 +81,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
     "planning": [
         {"planner"},
         {"plan_report", "explanation", "unchanged_until"},
+        {"step_changes"},
         {"search"},
         {"problem"},
         {"strategies", "assessment"},

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
+from rescheduler.planning.planning_time import PlanningTime
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.best_plan import BestPlan
 from rescheduler.planning.search.columns.pod_classes import pod_classes
@@ -40,7 +41,7 @@ LOOSE: Objects = [
 
 
 def found_by(problem: Problem, *, is_over: bool = False) -> list[SearchStep]:
-    best = BestPlan(problem, [], lambda: False)
+    best = BestPlan(problem, [], PlanningTime(lambda: 0.0))
     ExactSearch(problem, pod_classes(problem), best, lambda: is_over).run()
     return best.steps
 

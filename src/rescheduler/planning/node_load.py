@@ -12,7 +12,7 @@ from rescheduler.model.rules.node_availability import (
     is_open_to_users,
     is_under_maintenance,
 )
-from rescheduler.model.snapshot import Bools, Floats, Snapshot
+from rescheduler.model.snapshot import Bools, Floats, Ints, Snapshot
 from rescheduler.planning.feasibility.plugins.taint_toleration import hard_taints
 
 MEASURED = (CPU, MEMORY, PODS)
@@ -107,7 +107,16 @@ class NodeLoad:
         cpu, memory = self.capacity[CPU_ROW], self.capacity[MEMORY_ROW]
         return np.asarray((used[CPU_ROW] / cpu + used[MEMORY_ROW] / memory) / 2)
 
-    def load_of(self, node: int, used: Floats) -> float:
-        """How loaded one node is."""
-        parts = used[[CPU_ROW, MEMORY_ROW], node] / self.capacity[[CPU_ROW, MEMORY_ROW], node]
-        return float(parts.sum() / 2)
+    def loads_of(self, nodes: Ints, used: Floats) -> Floats:
+        """How loaded each of these nodes is if it holds so much: a column per entry."""
+        capacity = self.capacity[:, nodes]
+        cpu, memory = used[CPU_ROW] / capacity[CPU_ROW], used[MEMORY_ROW] / capacity[MEMORY_ROW]
+        return np.asarray((cpu + memory) / 2)
+
+    def used_after(self, templates: Ints, sources: Ints, targets: Ints) -> Floats:
+        """What the pods of each node take up after moves of pods of these templates."""
+        used = self.used.copy()
+        for row, amounts in enumerate(self.demand[:, templates]):
+            used[row] += np.bincount(targets, amounts, used.shape[1])
+            used[row] -= np.bincount(sources, amounts, used.shape[1])
+        return used

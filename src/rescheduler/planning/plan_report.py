@@ -15,17 +15,21 @@ from rescheduler.planning.problem.remaining_violations import RemainingViolation
 from rescheduler.planning.search.node_totals import NodeTotals
 from rescheduler.planning.search.ordering import waves
 from rescheduler.planning.search.steps import SearchStep
+from rescheduler.planning.step_changes import StepChanges
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.planning.strategies.urgency import Urgency
 
 # Pods on so many nodes get a blocker; a plan that lists more is not read by anyone.
 _MOST_NODES_REPORTED = 100
+# Of the steps of a plan: so many nodes may have changed before nodes are looked at anew. In a plan
+# of thousands of steps, it would take seconds to look at all nodes before each of them.
+_CHANGES_PER_STEP = 1 / 500
 # Pods of which nobody expects that they move.
 _EXPECTED_BLOCKERS = ("DaemonSetPod", "StaticPod")
 
 
 class PlanReport:
-    """Replays the steps of a plan and describes them. The problem's checker follows."""
+    """Replays the steps of a plan and describes them."""
 
     def __init__(self, problem: Problem, steps: Sequence[SearchStep]) -> None:
         self._problem = problem
@@ -39,76 +43,76 @@ class PlanReport:
         self.rule_costs: Counter[str] = Counter()
         """By strategy: what it costs that pods break rules, after the plan."""
         self.rule_costs.update(problem.rule_costs)
-        self._suspects_costs = self._costs_of_suspects()
+        # Only rules between pods want to know at each step where all pods are.
+        self._are_placed = bool(problem.violation_terms)
+        self._to_relieve: dict[Strategy, Bools] = {}
+        self._reasons: dict[tuple[Strategy, int], str] = {}
+        self._changed: set[int] = set()
+        """Nodes that hold something else than when nodes were last looked at."""
         self.moves = tuple(self._moves())
-
-    def _costs_of_suspects(self) -> dict[str, float]:
-        """By strategy: what violations of rules that reach beyond a node cost now."""
-        costs: defaultdict[str, float] = defaultdict(float)
-        for term in self._problem.violation_terms:
-            costs[term.strategy] += term.remaining_cost(self._problem.checker)
-        return dict(costs)
 
     # ------------------------------------------------------------ what moves are for
 
     def _moves(self) -> list[Move]:
         numbers = waves(self._problem, self._steps)
+        changes = StepChanges(self._problem, self._steps)
         awaited = Counter(step.target for step in self._steps)
+        names, keys = self._problem.snapshot.nodes.names, self._problem.snapshot.pods.keys
         moves = []
-        for step, wave in zip(self._steps, numbers, strict=True):
+        for number, step in enumerate(self._steps):
             awaited[step.target] -= 1
-            moves.append(self._move(step, wave, makes_room=awaited[step.source] > 0))
+            template = int(self._problem.snapshot.pods.template[step.pod])
+            strategy, why = self._purpose(step, template, makes_room=awaited[step.source] > 0)
+            before, after = changes.loads_before[number], changes.loads_after[number]
+            target = names[step.target]
+            move = Move(
+                pod=keys[step.pod],
+                source=names[step.source],
+                target=target,
+                strategy=strategy,
+                mode=self._problem.mode(template),
+                reason=f"{why}; the load of {target} goes from {before:.1%} to {after:.1%}",
+                gain=changes.gains[number] + self._replay(step, template),
+                wave=numbers[number],
+            )
+            moves.append(move)
         return moves
 
-    def _move(self, step: SearchStep, wave: int, makes_room: bool) -> Move:
-        names, load = self._problem.snapshot.nodes.names, self._problem.load
-        source, target = names[step.source], names[step.target]
-        template = int(self._problem.snapshot.pods.template[step.pod])
-        strategy, why = self._purpose(step, template, makes_room)
-        before = load.load_of(step.target, self.totals.used)
-        gain = self._replay(step, template)
-        after = load.load_of(step.target, self.totals.used)
-        return Move(
-            pod=self._problem.snapshot.pods.keys[step.pod],
-            source=source,
-            target=target,
-            strategy=strategy,
-            mode=self._problem.mode(template),
-            reason=f"{why}; the load of {target} goes from {before:.1%} to {after:.1%}",
-            gain=gain,
-            wave=wave,
-        )
-
     def _replay(self, step: SearchStep, template: int) -> float:
-        """Carry out the step; returns by how much the objective falls."""
+        """Carry out the step; returns what is gained by where pods are."""
         _, source, target = step
-        gains = Counter(self._violations.gains_by_strategy(template, source))
-        by_pod = 0.0
+        gained = 0.0
         for term in self._problem.pod_terms:
-            by_pod += term.gain_of_leaving(template, source)
-            costs = term.arrival_costs(template, source)
-            by_pod -= float(costs[target]) if costs is not None else 0.0
+            gained += term.gain_of_leaving(template, source)
+            gained -= term.arrival_cost(template, source, target)
             term.moved(template, source, target)
-        before = float(self.totals.costs[[source, target]].sum())
         self.totals.add(template, source, -1)
         self.totals.add(template, target, 1)
-        self._violations.moved(template, source, target)
-        self._problem.checker.place(*step)
-        gains.update(self._resolved_elsewhere(template))
-        self.rule_costs.subtract(gains)
-        by_pod += sum(gains.values())
-        self.gained_by_pods += by_pod
-        return by_pod + before - float(self.totals.costs[[source, target]].sum())
+        self._changed.update((source, target))
+        if self._are_placed:
+            gains = Counter(self._violations.gains_by_strategy(template, source))
+            affected = self._affected_by(template)
+            gains.update(self._costs_among(affected))
+            self._violations.moved(template, source, target)
+            self._problem.checker.place(*step)
+            gains.subtract(self._costs_among(affected))
+            self.rule_costs.subtract(gains)
+            gained += sum(gains.values())
+        self.gained_by_pods += gained
+        return gained
 
-    def _resolved_elsewhere(self, template: int) -> dict[str, float]:
-        """What a move gained by rules that reach beyond a node, of its pod or of others."""
+    def _affected_by(self, template: int) -> set[int]:
+        """Templates for whose rules it may matter, beyond a node, that a pod of this one moves."""
         checker = self._problem.checker
-        if not checker.depends_on_pods[template] and not checker.affected_by(template):
-            return {}
-        before, self._suspects_costs = self._suspects_costs, self._costs_of_suspects()
-        return {
-            strategy: before[strategy] - cost for strategy, cost in self._suspects_costs.items()
-        }
+        itself = {template} if checker.depends_on_pods[template] else set()
+        return itself | checker.affected_by(template)
+
+    def _costs_among(self, templates: set[int]) -> dict[str, float]:
+        """By strategy: what it costs now that pods of these templates break such rules."""
+        costs: defaultdict[str, float] = defaultdict(float)
+        for term in self._problem.violation_terms if templates else ():
+            costs[term.strategy] += term.remaining_cost_among(self._problem.checker, templates)
+        return dict(costs)
 
     def _purpose(self, step: SearchStep, template: int, makes_room: bool) -> tuple[str, str]:
         """The strategy that a move is for, and why.
@@ -131,11 +135,18 @@ class PlanReport:
 
     def _relieved_by(self, strategies: Sequence[Strategy], node: int) -> tuple[str, str] | None:
         """The first of these strategies that wants pods to leave the node, and why."""
+        if len(self._changed) > _CHANGES_PER_STEP * len(self._steps):
+            for known in (self._to_relieve, self._reasons, self._changed):
+                known.clear()
         used, movable = self.totals.used, self.totals.movable
         for strategy in strategies:
-            if strategy.nodes_to_relieve(used, movable)[node]:
+            if strategy not in self._to_relieve:
+                self._to_relieve[strategy] = strategy.nodes_to_relieve(used, movable)
+            if self._to_relieve[strategy][node]:
+                if (strategy, node) not in self._reasons:
+                    self._reasons[strategy, node] = strategy.reason(node, used)
                 name = self._problem.snapshot.nodes.names[node]
-                return strategy.name, f"{name} has {strategy.reason(node, used)}"
+                return strategy.name, f"{name} has {self._reasons[strategy, node]}"
         return None
 
     def _broken_by_pod(self, step: SearchStep, template: int) -> tuple[str, str] | None:
@@ -157,8 +168,14 @@ class PlanReport:
     def blocked(self, out_of_time: Callable[[], bool]) -> list[BlockedPod]:
         """A blocker for every pod that stayed on a node it should leave.
 
-        When there is no time left, those of further nodes are left out.
+        When there is no time left, those of further nodes are left out. The problem's checker has
+        pods where the plan leaves them.
         """
+        if self._steps and out_of_time():
+            return []
+        if not self._are_placed:
+            for step in self._steps:
+                self._problem.checker.place(*step)
         snapshot, movability = self._problem.snapshot, self._problem.movability
         finder = BlockerFinder(self._problem, self._steps, self.totals)
         found: list[BlockedPod] = []

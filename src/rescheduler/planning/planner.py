@@ -236,13 +236,11 @@ def _assessment(
     measures: dict[str, dict[str, float]],
 ) -> Assessment:
     """The cluster after these steps."""
-    in_use, used = pods_in_use(problem.load), problem.load.used.copy()
-    for pod, source, target in steps:
-        demand = problem.load.demand[:, int(problem.snapshot.pods.template[pod])]
-        used[:, source] -= demand
-        used[:, target] += demand
-        in_use[source] -= 1
-        in_use[target] += 1
+    pods, sources, targets = np.array(steps, np.int32).reshape(-1, 3).T
+    used = problem.load.used_after(problem.snapshot.pods.template[pods], sources, targets)
+    in_use = pods_in_use(problem.load)
+    np.subtract.at(in_use, sources, 1)
+    np.add.at(in_use, targets, 1)
     return assess(problem.load, used, in_use, objective, measures)
 
 

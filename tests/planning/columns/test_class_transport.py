@@ -56,6 +56,14 @@ def test_what_is_placed_twice_or_missing_is_put_right_where_it_costs_least() -> 
     assert repair.repair(np.array([[1], [0]], np.int16)).tolist() == [[2], [0]]
 
 
+def test_without_time_missing_pods_are_placed_on_nodes_in_use_all_the_same() -> None:
+    cluster = [priced("a", 1.0, cpu="9"), priced("b", 1.0), priced("c", 3.0)]
+    parts = Parts(problem_for([*cluster, *replicas("web", "abc" * 3)]))
+    hurried = PlacementRepair(parts.contents, parts.linking, lambda: True)
+    assert hurried.repair(np.array([[2], [2], [0]], np.int16))[2] == 0
+    assert hurried.repair(np.array([[0], [0], [0]], np.int16)).sum() == 9
+
+
 def test_a_pod_that_finds_no_place_takes_that_of_another() -> None:
     """Every pod on a has a sibling on c, where there is room: one of b goes there instead."""
     cluster: Objects = [node(name, cpu="80") for name in "abc"]

@@ -28,11 +28,10 @@ def test_nodes_that_are_half_empty_are_offered_contents_that_fill_them() -> None
     cluster += replicas("web", nodes * 2) + replicas("big", nodes, cpu="2")
     parts, common = common_contents(cluster)
     assert common.search()
-    offered = common.nearest(1)
-    assert {node for of_kind, _ in offered for node in of_kind.tolist()} == set(range(8))
-    for of_kind, contents in offered:
-        assert parts.contents.are_allowed(of_kind, contents).all()
-        assert (contents @ parts.classes.demand[:, 0] == 8000).all()
+    offered, contents = common.nearest(1)
+    assert set(offered.tolist()) == set(range(8))
+    assert parts.contents.are_allowed(offered, contents).all()
+    assert (contents @ parts.classes.demand[:, 0] == 8000).all()
 
 
 def test_a_pod_is_worth_its_share_of_a_node() -> None:

@@ -31,12 +31,9 @@ class NodeConflicts:
         self._count_all(snapshot)
 
     def _count_all(self, snapshot: Snapshot) -> None:
-        pods, nobody = snapshot.pods, len(self.counts) - 1
-        rows = np.flatnonzero(pods.placed & (self.row_of[pods.template] < nobody))
-        for template, node in zip(
-            pods.template[rows].tolist(), pods.node[rows].tolist(), strict=True
-        ):
-            self.counts[self._rows[template], node] += 1
+        pods = snapshot.pods
+        rows = np.flatnonzero(pods.placed)
+        self.add_all(pods.template[rows], pods.node[rows], np.ones(len(rows), np.int32))
 
     def copy(self) -> "NodeConflicts":
         """The same, to be changed on its own."""
@@ -48,11 +45,18 @@ class NodeConflicts:
         """The same for these pods alone: so many of each template on its node."""
         other = copy(self)
         other.counts = np.zeros_like(self.counts)
-        concerned = np.flatnonzero(self.row_of[templates] < len(self.counts) - 1)
-        pods = (each[concerned].tolist() for each in (templates, nodes, counts))
-        for template, node, count in zip(*pods, strict=True):
-            other.add(template, node, count)
+        other.add_all(templates, nodes, counts)
         return other
+
+    def add_all(self, templates: Ints, nodes: Ints, numbers: Ints) -> None:
+        """So many pods of each of these templates came to its node, or left it if negative."""
+        concerned = np.flatnonzero(self.row_of[templates] < len(self.counts) - 1)
+        excluded = [self._rows[template] for template in templates[concerned].tolist()]
+        if not excluded:
+            return
+        pod = np.repeat(concerned, [len(rows) for rows in excluded])
+        place = np.concatenate(excluded).astype(np.int64) * self.counts.shape[1] + nodes[pod]
+        np.add.at(self.counts.reshape(-1), place, numbers[pod].astype(np.int16))
 
     def add(self, template: int, node: int, count: int) -> None:
         """Pods of the template came to the node, or left it."""

@@ -7,7 +7,7 @@ enough to choose it among equals.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,6 +69,18 @@ class PreferredNodes(_TargetTerm):
         costs = self._missed.node_costs(template)
         return None if costs is None else _compared(costs, source)
 
+    def change(self, moves: Iterable[tuple[int, int, int]]) -> float:
+        # It does not matter for it where other pods are, so all of a template are one question.
+        ends: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        for template, source, target in moves:
+            ends[template].append((source, target))
+        change = 0.0
+        for template, pairs in ends.items():
+            costs = self._missed.node_costs(template)
+            if costs is not None:
+                change += sum(float(_compared(costs, source)[target]) for source, target in pairs)
+        return change
+
 
 @dataclass
 class _Neighbours:
@@ -120,6 +132,11 @@ class PreferredNeighbours(_TargetTerm):
             costs += -weight * present if weight < 0 else weight * (1.0 - present)
         return _compared(PREFERENCE_WORTH * costs, source)
 
+    def change(self, moves: Iterable[tuple[int, int, int]]) -> float:
+        moves = list(moves)
+        is_asked = any(self._preferences(template) for template in {move[0] for move in moves})
+        return super().change(moves) if is_asked else 0.0
+
     def _preferences(self, template: int) -> list[tuple[_Neighbours, int]]:
         if template not in self._preferences_of:
             pod = self._snapshot.templates[template]
@@ -170,6 +187,10 @@ class ReplicasBeside(_TargetTerm):
         if not workload:
             return None
         return np.asarray(_REPLICA_BESIDE * self._counts(workload), np.float64)
+
+    def arrival_cost(self, template: int, source: int, target: int) -> float:
+        workload = self._names[template]
+        return _REPLICA_BESIDE * float(self._counts(workload)[target]) if workload else 0.0
 
     def _counts(self, workload: str) -> Ints:
         if workload not in self._on_node:

@@ -1,14 +1,15 @@
 """The best plan found so far: only what can be carried out, step by step, counts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rescheduler.model.snapshot import Ints
-from rescheduler.planning.feasibility.checker import FeasibilityChecker
+from rescheduler.planning.planning_time import PlanningTime
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.search.ordering import MoveOrdering
 from rescheduler.planning.search.plan_value import PlanValue
 from rescheduler.planning.search.pod_groups import whole_groups
 from rescheduler.planning.search.steps import SearchStep
+from rescheduler.planning.search.unfinished_nodes import without_unfinished_nodes
 
 # Less than this is rounding.
 _REAL_GAIN = 1e-9
@@ -17,18 +18,15 @@ _REAL_GAIN = 1e-9
 class BestPlan:
     """Takes offers from searches and keeps the best."""
 
-    def __init__(
-        self, problem: Problem, steps: Sequence[SearchStep], out_of_time: Callable[[], bool]
-    ) -> None:
+    def __init__(self, problem: Problem, steps: Sequence[SearchStep], time: PlanningTime) -> None:
         """Starts with these steps, which are in an order in which they are possible.
 
         Once there is no time left, only those steps of an offer count that are in order by then.
         """
-        checker = FeasibilityChecker(problem.snapshot)
         self._problem = problem
-        self._out_of_time = out_of_time
-        self._order = MoveOrdering(problem, checker, out_of_time)
-        self._value = PlanValue(problem, checker)
+        self._time = time.for_ordering()
+        self._order = MoveOrdering(problem, problem.checker, self._time.is_over)
+        self._value = PlanValue(problem, problem.checker)
         self.steps = whole_groups(problem, self._order, steps)
         self.value = self._value.after(self.steps)
         self.stuck: list[SearchStep] = []
@@ -40,16 +38,18 @@ class BestPlan:
         Pods of one kind may take each other's targets. If not all steps are possible, those that
         are possible with parking are considered, too. Returns whether all were possible.
         """
-        for may_park in (False, True):
-            ordered = self._order.executable(steps, kind_of, may_park=may_park)
+        self._time.begin()
+        ordered: list[SearchStep] = []
+        for number, ordered in enumerate(self._order.without_and_with_parkings(steps, kind_of)):
             self._consider(whole_groups(self._problem, self._order, ordered))
-            if not may_park:
+            if number == 0:
                 done = {step.pod for step in ordered}
                 self.stuck = [step for step in steps if step.pod not in done]
             if len(ordered) >= len(steps):
                 return True
-            if self._out_of_time():
-                break
+        useful = without_unfinished_nodes(self._problem, ordered, steps)
+        if len(useful) < len(ordered):
+            self._consider(whole_groups(self._problem, self._order, useful))
         return False
 
     def value_of(self, steps: Sequence[SearchStep]) -> float:

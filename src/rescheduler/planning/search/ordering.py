@@ -10,7 +10,8 @@ waits for, and on from there. That is a move more.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -29,6 +30,8 @@ _TARGETS_TRIED = 5
 _AWAITED_TRIED, _PODS_TRIED, _PARKINGS_TRIED = 8, 3, 6
 # Nodes that are tried for a pod whose target stays full.
 _ELSEWHERE_TRIED = 20
+# More steps than this, per second of `planningTimeout`, may not all be in order in time.
+_MANY_PER_SECOND = 1_000
 
 
 class MoveOrdering:
@@ -53,6 +56,13 @@ class MoveOrdering:
         self._size: Floats = (self._demand / available[:, None]).max(axis=0)
         self._own_kinds: Ints = np.arange(len(problem.snapshot.templates), dtype=np.int32)
         self._done: list[SearchStep] = []
+        allocatable = problem.load.allocatable
+        self._is_any_avoided = problem.objective.avoids(slice(None), allocatable) is not None
+        # Pods of one demand find room in the same places.
+        _, demands = np.unique(self._demand, axis=1, return_inverse=True)
+        self._demand_of: list[int] = demands.ravel().tolist()
+        self._full_for: defaultdict[int, set[int]] = defaultdict(set)
+        """By node, the demands that it has no room for, as far as that is known."""
 
     def executable(
         self, steps: Sequence[SearchStep], kind_of: Ints | None = None, *, may_park: bool = False
@@ -63,10 +73,22 @@ class MoveOrdering:
         of one kind. With few steps that do not all work out, other orders are tried as well.
         """
         kinds = self._own_kinds if kind_of is None else kind_of
-        best = self._try(steps, kinds, may_park)
+        best = self._try(steps, kinds, may_park)[-1]
         if self._out_of_time() or len(steps) > _FEW or (len(best) >= len(steps) and not may_park):
             return best
         return self._searched(steps, kinds, may_park) or best
+
+    def without_and_with_parkings(
+        self, steps: Sequence[SearchStep], kind_of: Ints | None = None
+    ) -> Iterator[list[SearchStep]]:
+        """`executable` without parkings and, unless all steps are, with them."""
+        if len(steps) > _FEW:
+            kinds = self._own_kinds if kind_of is None else kind_of
+            yield from self._try(steps, kinds, may_park=True)
+            return
+        yield (without := self.executable(steps, kind_of))
+        if len(without) < len(steps) and not self._out_of_time():
+            yield self.executable(steps, kind_of, may_park=True)
 
     def _searched(
         self, steps: Sequence[SearchStep], kinds: Ints, may_park: bool
@@ -91,21 +113,30 @@ class MoveOrdering:
         template = int(self._template_of[pod])
         return not (self._checker.depends_on_pods[template] or self._checker.affected_by(template))
 
-    def _try(self, steps: Sequence[SearchStep], kinds: Ints, may_park: bool) -> list[SearchStep]:
+    def _try(
+        self, steps: Sequence[SearchStep], kinds: Ints, may_park: bool
+    ) -> list[list[SearchStep]]:
+        """What is possible without parking and, unless that is all, what is possible with it."""
         waiting = _WaitingSteps(steps, kinds[self._template_of[[step.pod for step in steps]]])
-        while len(waiting) and not self._out_of_time():
-            if self._take_what_fits(waiting):
-                continue
-            if not may_park or not self._park_one(waiting):
-                break
-        if may_park:
+        if len(steps) > _MANY_PER_SECOND * self._problem.policy.planning_timeout_seconds:
+            self._take_node_by_node(waiting)
+        self._take_all_that_fit(waiting)
+        found = [list(self._done)]
+        if may_park and len(waiting) and not self._out_of_time():
+            while self._park_one(waiting):
+                self._take_all_that_fit(waiting)
             self._take_elsewhere(waiting)
-        done = list(self._done)
-        for step in reversed(done):
+            found.append(list(self._done))
+        for step in reversed(self._done.copy()):
             self.take_back(step)
-        return done
+        return found
 
     # ------------------------------------------------------------ what is possible now
+
+    def _take_all_that_fit(self, waiting: "_WaitingSteps") -> None:
+        while len(waiting) and not self._out_of_time():
+            if not self._take_what_fits(waiting):
+                break
 
     def _take_what_fits(self, waiting: "_WaitingSteps") -> bool:
         """Whether any step was possible."""
@@ -126,9 +157,49 @@ class MoveOrdering:
             taken += self._take_one(step, waiting)
         return taken > 0
 
+    def _take_node_by_node(self, waiting: "_WaitingSteps") -> None:
+        """Finish with one node after another, for there may be no time for all of them.
+
+        First those that no pod stays on, and the fewest leave.
+        """
+        staying = self._problem.movable_on.copy()
+        leaving: defaultdict[int, list[SearchStep]] = defaultdict(list)
+        for step in sorted(waiting, key=lambda step: -self._size_of(step.pod)):
+            leaving[step.source].append(step)
+            staying[step.source] -= 1
+            staying[step.target] += 1
+        for node in sorted(leaving, key=lambda node: (staying[node] > 0, len(leaving[node]))):
+            for step in leaving[node]:
+                if self._out_of_time():
+                    return
+                self._take_with_others(step, waiting, leaving, {node})
+
+    def _take_with_others(
+        self,
+        step: SearchStep,
+        waiting: "_WaitingSteps",
+        leaving: Mapping[int, Sequence[SearchStep]],
+        left_alone: set[int],
+    ) -> bool:
+        """Move a pod and, before that, those that are in its way and in the way of these.
+
+        Nodes are tried once, and not many of them. Returns whether the pod has moved.
+        """
+        if step not in waiting or self._take_one(step, waiting):
+            return step not in waiting
+        target = next(waiting.targets_for(step))
+        if target in left_alone or len(left_alone) > _AWAITED_TRIED:
+            return False
+        left_alone.add(target)
+        return any(
+            self._take_with_others(other, waiting, leaving, left_alone)
+            and self._take_one(step, waiting)
+            for other in leaving.get(target, ())
+        )
+
     def _take_one(self, step: SearchStep, waiting: "_WaitingSteps") -> bool:
         """Move the pod to its target or to that of another pod of its kind, if it fits now."""
-        for target in waiting.targets_for(step)[:_TARGETS_TRIED]:
+        for target in islice(waiting.targets_for(step), _TARGETS_TRIED):
             if target != step.source and self.take(SearchStep(step.pod, step.source, target)):
                 waiting.remove(step, target)
                 return True
@@ -139,11 +210,11 @@ class MoveOrdering:
         template = int(self._template_of[step.pod])
         allowances, demand = self._allowances, self._demand[:, template]
         if (
-            len(self._done) >= self._problem.max_moves
+            not self._has_room(step.target, template)
+            or len(self._done) >= self._problem.max_moves
             or not allowances.may_go[template]
             or allowances.used_up[step.source]
             or allowances.used_up[step.target]
-            or (demand > np.maximum(self._free[:, step.target], 0.0)).any()
             or self._is_avoided(step, demand)
             or not self._problem.accepts(self._checker, step.pod, step.target)
         ):
@@ -152,9 +223,21 @@ class MoveOrdering:
         self._done.append(step)
         return True
 
+    def _has_room(self, node: int, template: int) -> bool:
+        """Whether there is room for a pod now. Most steps that wait are asked about many times."""
+        demand = self._demand_of[template]
+        if demand in self._full_for[node]:
+            return False
+        if (self._demand[:, template] > np.maximum(self._free[:, node], 0.0)).any():
+            self._full_for[node].add(demand)
+            return False
+        return True
+
     def _is_avoided(self, step: SearchStep, demand: Floats) -> bool:
         """Whether the target would be too full for a strategy."""
         problem, node = self._problem, np.array([step.target])
+        if not self._is_any_avoided:
+            return False
         then = problem.load.allocatable[:, node] - self._free[:, node] + demand[:, None]
         is_requested = bool(problem.nodes_to_empty[step.source])
         avoided = problem.objective.avoids(node, then, is_requested=is_requested)
@@ -170,6 +253,7 @@ class MoveOrdering:
         self._checker.place(*step)
         self._free[:, step.source] += self._demand[:, template]
         self._free[:, step.target] -= self._demand[:, template]
+        self._full_for.pop(step.source, None)
         self._allowances.count_move(template, count)
         self._allowances.count_on_node(step.source, count)
         self._allowances.count_on_node(step.target, count)
@@ -184,6 +268,8 @@ class MoveOrdering:
 
         It leaves the target that lacks least for the pod that waits for it.
         """
+        if not len(waiting) or self._out_of_time():
+            return False
         if len(self._done) + len(waiting) >= self._problem.max_moves:
             return False
         leaving: defaultdict[int, list[SearchStep]] = defaultdict(list)
@@ -269,15 +355,19 @@ class _WaitingSteps:
     def __len__(self) -> int:
         return len(self._steps)
 
+    def __contains__(self, step: SearchStep) -> bool:
+        return step.pod in self._steps
+
     def awaited(self) -> Counter[int]:
         """How many pods wait for each node."""
         return Counter(step.target for step in self)
 
-    def targets_for(self, step: SearchStep) -> list[int]:
+    def targets_for(self, step: SearchStep) -> Iterator[int]:
         """Its own target if nobody took it, and those of others of its kind."""
         open_targets = self._targets[self._kind_of[step.pod]]
-        first = [step.target] if step.target in open_targets else []
-        return first + [node for node in open_targets if node != step.target]
+        if step.target in open_targets:
+            yield step.target
+        yield from (node for node in open_targets if node != step.target)
 
     def remove(self, step: SearchStep, target: int) -> None:
         """The pod has gone to this target. Whoever wanted to go there may go to its own."""

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rescheduler.model.snapshot import Ints
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.planning.problem.problem import Problem
-from rescheduler.planning.search.node_totals import NodeTotals
 from rescheduler.planning.search.steps import SearchStep
 
 
@@ -18,22 +18,24 @@ class PlanValue:
         """The checker has the pods as at the start whenever a plan is valued."""
         self._problem = problem
         self._checker = checker
-        self._totals = NodeTotals(problem.load, problem.objective, problem.movable_on)
         self._template_of = problem.snapshot.pods.template
 
     def after(self, steps: Sequence[SearchStep]) -> float:
         """The value after these steps; lower is better."""
-        moves = [(int(self._template_of[pod]), source, target) for pod, source, target in steps]
-        value = float(self._problem.move_prices[[template for template, _, _ in moves]].sum())
-        for template, source, target in moves:
-            self._totals.add(template, source, -1)
-            self._totals.add(template, target, 1)
-        value += self._totals.recomputed_total()
-        for template, source, target in moves:
-            self._totals.add(template, target, -1)
-            self._totals.add(template, source, 1)
+        pods, sources, targets = np.array(steps, np.int32).reshape(-1, 3).T
+        templates = self._template_of[pods]
+        moves = list(zip(templates.tolist(), sources.tolist(), targets.tolist(), strict=True))
+        value = float(self._problem.move_prices[templates].sum())
+        value += self._cost_of_nodes(templates, sources, targets)
         value += self._violations_on_nodes(moves) + self._violations_beyond(steps)
         return value + sum(term.change(moves) for term in self._problem.search_terms)
+
+    def _cost_of_nodes(self, templates: Ints, sources: Ints, targets: Ints) -> float:
+        used = self._problem.load.used_after(templates, sources, targets)
+        movable = self._problem.movable_on.copy()
+        np.add.at(movable, targets, 1)
+        np.subtract.at(movable, sources, 1)
+        return float(self._problem.objective.costs(used, movable).sum())
 
     def _violations_on_nodes(self, moves: Sequence[tuple[int, int, int]]) -> float:
         if not self._problem.violation_terms:

@@ -1,6 +1,7 @@
 """Which searches are run on a problem, and when one of them is enough."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from typing import NamedTuple
 
@@ -77,7 +78,9 @@ def _searched_by_columns(
     best_plan = _best_so_far(problem, single_moves, time)
     in_time = _or_after_enough_steps(problem, time.is_over_for_search)
     too_late = _or_after_enough_steps(problem, time.is_over_for_choosing)
-    search = ColumnSearch(problem, classes, in_time, time.is_over_for_columns, too_late)
+    most_moves = min(problem.max_moves, int(classes.totals.sum()))
+    enough_columns = partial(time.is_over_for_columns, most_moves)
+    search = ColumnSearch(problem, classes, in_time, enough_columns, too_late)
     for steps in search.run():
         if best_plan.offer(steps, classes.interchangeable) or time.is_over_for_search():
             break
@@ -86,7 +89,7 @@ def _searched_by_columns(
 
 def _best_so_far(problem: Problem, single_moves: list[SearchStep], time: PlanningTime) -> BestPlan:
     """The better of single moves and what is left of the last plan."""
-    best_plan = BestPlan(problem, single_moves, time.is_over_for_ordering)
+    best_plan = BestPlan(problem, single_moves, time)
     best_plan.offer(_later_steps(problem))
     return best_plan
 

@@ -7,7 +7,8 @@ hold more than there is are relieved as well.
 On request also preferences count: preferred node affinity, and taints that only prefer no pods.
 """
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Set
 from functools import cached_property
 
 import numpy as np
@@ -151,11 +152,23 @@ class BrokenRules(ViolationTerm):
         ]
         return np.array(suspected[:_MOST_CHECKED_AGAIN], np.int64)
 
+    @cached_property
+    def _checked_again_by_template(self) -> dict[int, list[int]]:
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for pod in self._pods_checked_again.tolist():
+            found[int(self._context.snapshot.pods.template[pod])].append(pod)
+        return found
+
     def is_violated(self, checker: FeasibilityChecker, pod: int) -> bool:
         return checker.breaks_a_rule(pod)
 
     def remaining_cost(self, checker: FeasibilityChecker) -> float:
         pods = self._pods_checked_again.tolist()
+        return _VIOLATION_COST * sum(checker.breaks_a_rule(pod) for pod in pods)
+
+    def remaining_cost_among(self, checker: FeasibilityChecker, templates: Set[int]) -> float:
+        known = self._checked_again_by_template
+        pods = [pod for template in templates for pod in known.get(template, ())]
         return _VIOLATION_COST * sum(checker.breaks_a_rule(pod) for pod in pods)
 
     def reason(self, node: str) -> str:

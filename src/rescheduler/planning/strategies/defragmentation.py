@@ -88,8 +88,8 @@ class Defragmentation(Strategy):
         return (float(self._fitting(slice(None), used)[self._open].sum()),)
 
     def reason(self, node: int, used: Floats) -> str:
-        fitting = int(self._fitting(slice(None), used)[node])
-        fragment = float(self._fragment(slice(None), used)[node])
+        row, held = np.array([node]), used[:, [node]]
+        fitting, fragment = int(self._fitting(row, held)[0]), float(self._fragment(row, held)[0])
         return f"room for {fitting} of the shape and {fragment:.2f} of one that is of no use"
 
     def idle_reason(self, used: Floats) -> str:

@@ -141,7 +141,7 @@ class LoadBalancing(Strategy):
         return (max((float(np.ptp(members)) for members in pools), default=0.0),)
 
     def reason(self, node: int, used: Floats) -> str:
-        load = float(self._load(slice(None), used)[node])
+        load = float(self._load(np.array([node]), used[:, [node]])[0])
         return f"load {load:.1%}, its pool {self._target[node]:.1%}"
 
     def idle_reason(self, used: Floats) -> str:

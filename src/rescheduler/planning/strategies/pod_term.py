@@ -49,6 +49,11 @@ class PodTerm(ABC):
         """
         return None
 
+    def arrival_cost(self, template: int, source: int, target: int) -> float:
+        """What it costs if such a pod comes from the source to this one node."""
+        costs = self.arrival_costs(template, source)
+        return 0.0 if costs is None else float(costs[target])
+
     def moved(self, template: int, source: int, target: int) -> set[int]:
         """A pod has moved. Returns nodes whose pods now gain more or less by leaving."""
         return set()
@@ -65,8 +70,7 @@ class PodTerm(ABC):
         moves = list(moves)
         change = 0.0
         for template, source, target in moves:
-            costs = self.arrival_costs(template, source)
-            change += 0.0 if costs is None else float(costs[target])
+            change += self.arrival_cost(template, source, target)
             change -= self.gain_of_leaving(template, source)
             self.moved(template, source, target)
         for template, source, target in reversed(moves):

@@ -51,7 +51,8 @@ class ResourceOptimization(Strategy):
         return (float(self.avoids(slice(None), used).sum()),)
 
     def reason(self, node: int, used: Floats) -> str:
-        cpu, memory = (float(share[node]) for share in self._utilization(slice(None), used))
+        shares = self._utilization(np.array([node]), used[:, [node]])
+        cpu, memory = (float(share[0]) for share in shares)
         cpu_threshold, memory_threshold = self._thresholds
         if cpu > cpu_threshold:
             return f"CPU {cpu:.1%}, the threshold is {cpu_threshold:.1%}"

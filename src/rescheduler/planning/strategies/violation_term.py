@@ -7,6 +7,7 @@ a zone, may be resolved by any pod that moves, so pods suspected of one are chec
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Set
 
 import numpy as np
 
@@ -52,6 +53,13 @@ class ViolationTerm(ABC):
     def remaining_cost(self, checker: FeasibilityChecker) -> float:
         """What the violations of suspects cost, with the pods where the checker has them."""
         return 0.0
+
+    def remaining_cost_among(self, checker: FeasibilityChecker, templates: Set[int]) -> float:
+        """At least that part of it which pods of these templates cost.
+
+        It is asked before and after a move that makes a difference only to them.
+        """
+        return self.remaining_cost(checker)
 
     @abstractmethod
     def reason(self, node: str) -> str:

@@ -72,6 +72,8 @@ class ClassTransport:
     def _leaving_pods(self, groups: Numbers, leaving: Numbers) -> Iterator[tuple[int, int]]:
         """The pods that go and their nodes: those that break a rule, then the cheapest to move."""
         everything = self._problem.groups
+        is_going = (leaving[everything.node[groups]] > 0) | (self._classes.homeless[groups] > 0)
+        groups = groups[is_going]
         for group in groups[np.argsort(self._price[groups], kind="stable")].tolist():
             node = int(everything.node[group])
             homeless = int(self._classes.homeless[group])
@@ -197,24 +199,40 @@ def _roughly(
     """
     count = np.maximum(settled.sum(axis=0) - needed, 0)
     turn = np.cumsum(count) - count
-    order = np.argsort((np.arange(len(settled))[:, None] - turn) % len(settled), axis=0)
-    here = np.take_along_axis(settled, order, axis=0)
-    leaving = np.empty_like(settled)
-    going = np.clip(count - (np.cumsum(here, axis=0) - here), 0, here)
-    np.put_along_axis(leaving, order, going.astype(settled.dtype), axis=0)
-    staying, coming = settled - leaving, np.zeros_like(settled)
+    staying, coming = settled.copy(), np.zeros_like(settled)
+    senders = np.flatnonzero(count)
+    staying[:, senders] -= _leaving_in_turn(settled[:, senders], count[senders], turn[senders])
+    supply = settled.sum(axis=1) - staying.sum(axis=1) + homeless
     room = needed - staying.sum(axis=0)
-    supply = leaving.sum(axis=1) + homeless
+    nodes = np.flatnonzero(room > 0)
+    nodes = nodes[np.argsort(-room[nodes], kind="stable")]
     for one in np.argsort(-supply, kind="stable").tolist():
-        if not supply[one]:
+        if not supply[one] or not len(nodes):
             break
-        fits = np.where(staying[one] > 0, 0, np.minimum(room, 1)) if exclusive[one] else room
-        nodes = np.flatnonzero(fits > 0)
+        fits = room[nodes]
+        if exclusive[one]:
+            fits = (staying[one, nodes] == 0).astype(room.dtype)
+        taken_before = np.cumsum(fits) - fits
+        taken = np.clip(supply[one] - taken_before, 0, fits)
+        coming[one, nodes] = taken
+        room[nodes] -= taken
         nodes = nodes[np.argsort(-room[nodes], kind="stable")]
-        taken_before = np.cumsum(fits[nodes]) - fits[nodes]
-        coming[one, nodes] = np.clip(supply[one] - taken_before, 0, fits[nodes])
-        room = room - coming[one]
+        nodes = nodes[: np.count_nonzero(room[nodes] > 0)]
     return staying, coming
+
+
+def _leaving_in_turn(settled: Numbers, count: Numbers, turn: Numbers) -> Numbers:
+    """How many of each set leave each of some nodes, if each begins with the set whose turn it is.
+
+    `count` pods leave a node in all.
+    """
+    sets = len(settled)
+    order = (np.arange(sets)[:, None] + turn) % sets
+    here = np.take_along_axis(settled, order, axis=0)
+    going = np.clip(count - (np.cumsum(here, axis=0) - here), 0, here)
+    leaving = np.empty_like(settled)
+    np.put_along_axis(leaving, order, going.astype(settled.dtype), axis=0)
+    return leaving
 
 
 def _matched(movers: _Movers) -> Sequence[SearchStep]:

@@ -10,7 +10,7 @@ from rescheduler.planning.search.columns.class_transport import ClassTransport
 from rescheduler.planning.search.columns.column_pool import ColumnPool
 from rescheduler.planning.search.columns.common_contents import CommonContents
 from rescheduler.planning.search.columns.contents_cost import ContentsCost
-from rescheduler.planning.search.columns.integer_choice import IntegerChoice
+from rescheduler.planning.search.columns.integer_choice import IntegerChoice, rounded_shares
 from rescheduler.planning.search.columns.linking_rows import LinkingRows
 from rescheduler.planning.search.columns.master_problem import (
     MasterProblem,
@@ -72,7 +72,10 @@ class ColumnSearch:
         self._judge = NodeContents(problem, self.classes)
         self._linking = LinkingRows(problem, self.classes)
         self._cost = ContentsCost(problem, self._judge, self._linking)
-        self._repair = PlacementRepair(self._judge, self._linking)
+        # With that many nodes, many pods have no node at first.
+        is_large = len(problem.snapshot.nodes) > _TOO_MANY_NODES
+        hurried = enough_columns if is_large else out_of_time
+        self._repair = PlacementRepair(self._judge, self._linking, hurried)
         self._found = _BestContents()
         self._nodes = np.arange(len(problem.snapshot.nodes), dtype=np.int32)
 
@@ -175,9 +178,10 @@ class ColumnSearch:
         common = CommonContents(self._problem, self._judge, penalties, self._enough_columns)
         if not common.search():
             return False
-        for nodes, contents in common.nearest(_NEAREST):
-            self._pool.add(nodes, contents)
-        dual = SmoothedDual(self.classes, self._linking, penalties, common.worth_of_pods)
+        self._pool.add(*common.nearest(_NEAREST))
+        dual = SmoothedDual(
+            self.classes, self._linking, penalties, common.worth_of_pods, self._enough_columns
+        )
         # With so many columns to come, estimated costs are good enough, and much faster.
         pricing = Pricing(self._judge, most_exact_costs=0, out_of_time=self._enough_columns)
         for number in range(_SMOOTHED_ROUNDS):
@@ -195,24 +199,19 @@ class ColumnSearch:
                 break
         else:
             dual.solve(self._pool)
-        likely = self._keep_best(dual.reduced_costs)
+        worth = np.abs(dual.duals.of_pod).mean(axis=0)
+        likely = rounded_shares(self._pool, dual.shares, self.classes.totals, worth)
+        self._keep_best(dual.reduced_costs)
         self._master.set_penalties(penalties)
         self._master.extend(self._pool)
         if len(self._nodes) > _TOO_MANY_NODES or not self._master.solve_from_nothing():
             self._offer(likely)
         return True
 
-    def _keep_best(self, reduced_costs: Floats) -> Contents:
-        """Forget columns that are far from being used. The first ones stay.
-
-        Returns the contents that are best for each node by itself.
-        """
-        pool, ranks = self._pool, self._ranks(reduced_costs)
-        best = np.flatnonzero(ranks == 0)
-        likely: Contents = pool.contents[best[np.argsort(pool.node[best])]]
-        first = np.arange(2 * len(self._nodes))
-        pool.keep(np.union1d(first, np.flatnonzero(ranks < _KEPT_PER_NODE)))
-        return likely
+    def _keep_best(self, reduced_costs: Floats) -> None:
+        """Forget columns that are far from being used. The first ones stay."""
+        ranks, first = self._ranks(reduced_costs), np.arange(2 * len(self._nodes))
+        self._pool.keep(np.union1d(first, np.flatnonzero(ranks < _KEPT_PER_NODE)))
 
     def _ranks(self, reduced_costs: Floats) -> Numbers:
         """For each column, how many of its node are better."""

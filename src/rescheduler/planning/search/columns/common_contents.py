@@ -12,7 +12,7 @@ import numpy as np
 
 from rescheduler.model.snapshot import Floats, Ints
 from rescheduler.planning.problem.problem import Problem
-from rescheduler.planning.search.columns.column_pool import ColumnPool
+from rescheduler.planning.search.columns.column_pool import ColumnPool, ContentKeys
 from rescheduler.planning.search.columns.linking_rows import LinkingRows
 from rescheduler.planning.search.columns.master_problem import MasterProblem, Penalties
 from rescheduler.planning.search.columns.node_contents import NodeContents
@@ -103,7 +103,7 @@ class CommonContents:
         """What it is worth to place a pod of each class."""
         return np.asarray(self._master.duals.of_pod[0])
 
-    def nearest(self, per_node: int) -> list[tuple[Numbers, Contents]]:
+    def nearest(self, per_node: int) -> tuple[Numbers, Contents]:
         """For each node, the contents of its kind that are best with the moves to reach them.
 
         Not the empty one, of which every node knows.
@@ -118,7 +118,8 @@ class CommonContents:
             moves = [np.maximum(each - self._start[nodes], 0) @ self._prices for each in contents]
             order = np.argsort(np.array(moves) + losses[:, None], axis=0, kind="stable")[:per_node]
             found += [(nodes, contents[row]) for row in order]
-        return found
+        everywhere, everything = zip(*found, strict=True)
+        return np.concatenate(everywhere), np.concatenate(everything)
 
 
 def _kinds(judge: NodeContents) -> tuple[Ints, Ints]:
@@ -132,7 +133,8 @@ def _kinds(judge: NodeContents) -> tuple[Ints, Ints]:
     amounts /= np.maximum(np.abs(amounts).max(axis=0), 1e-9)
     for parts in _PARTS:
         traits = np.column_stack([judge.classes.refused, np.round(amounts * parts)])
-        kind_of: Ints = np.unique(traits, axis=0, return_inverse=True)[1].ravel().astype(np.int32)
+        keys = ContentKeys(traits.shape[1]).of_contents(traits.astype(np.int64))
+        kind_of: Ints = np.unique(keys, return_inverse=True)[1].astype(np.int32)
         if kind_of.max() < _MOST_KINDS:
             break
     # Of nodes that are not quite alike, one in the middle.

@@ -1,9 +1,14 @@
-"""One whole column for every node, by branch and bound on the master problem.
+"""One whole column for every node: by branch and bound on the master problem, or from shares alone.
 
 Nearly all nodes have a whole column already. Of the others, one is given one of its columns, and
 the master problem is solved again: its value says whether anything better than the best so far can
 come of it. The most promising choice is followed first. On the way, shares are rounded and pods
 placed that then have no node.
+
+Where that takes too long, shares are all there is. If every node took the column that it has most
+of, nodes that are alike would all take the same one, and many pods would have no node while others
+had two. So nodes choose one after another, each the column that brings all numbers so far nearest
+to what shares add up to.
 """
 
 from collections.abc import Callable
@@ -12,7 +17,7 @@ from itertools import count
 
 import numpy as np
 
-from rescheduler.model.snapshot import Floats
+from rescheduler.model.snapshot import Floats, Ints
 from rescheduler.planning.search.columns.column_pool import ColumnPool
 from rescheduler.planning.search.columns.master_problem import Columns, MasterProblem
 from rescheduler.planning.search.columns.pod_classes import Contents
@@ -20,6 +25,8 @@ from rescheduler.planning.search.columns.pod_classes import Contents
 _WHOLE, _SOME = 1 - 1e-6, 1e-6
 # Columns of a node that are tried one by one, those with the largest shares.
 _TRIED = 3
+# Without a master problem, columns with smaller shares are chosen only if they have the largest.
+_LEAST_SHARE = 0.02
 
 
 class IntegerChoice:
@@ -94,3 +101,30 @@ class IntegerChoice:
         order = np.lexsort((-shares, node))
         first = order[np.searchsorted(node[order], np.arange(self._master.nodes))]
         return first, shares[first]
+
+
+def rounded_shares(pool: ColumnPool, shares: Floats, totals: Ints, worth: Floats) -> Contents:
+    """Contents for every node.
+
+    There are `totals` pods of each class, and a pod of each is worth so much.
+    """
+    order = np.lexsort((-shares, pool.node))
+    nodes = int(pool.node.max()) + 1
+    first = np.searchsorted(pool.node[order], np.arange(nodes))
+    largest = order[first]
+    contents = pool.contents[largest]
+    expected = np.zeros(contents.shape)
+    np.add.at(expected, pool.node, pool.contents * shares[:, None])
+    # Shares may add up to a few pods too many or too few. Every node makes up for its part.
+    expected += (totals - expected.sum(axis=0)) / nodes
+    is_open = np.bincount(pool.node, shares > _LEAST_SHARE) > 1
+    off = (contents - expected)[~is_open].sum(axis=0)
+    likely = order[shares[order] > _LEAST_SHARE]
+    likely = likely[is_open[pool.node[likely]]]
+    starts = np.flatnonzero(np.diff(pool.node[likely], prepend=-1))
+    for columns in np.split(likely, starts[1:]) if len(likely) else []:
+        node = pool.node[columns[0]]
+        then = off - expected[node] + pool.contents[columns]
+        best = int(((then * worth) ** 2).sum(axis=1).argmin())
+        contents[node], off = pool.contents[columns[best]], then[best]
+    return contents

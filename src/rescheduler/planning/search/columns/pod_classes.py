@@ -237,10 +237,9 @@ class _Classification:
         first = np.array([templates[0] for templates in members], np.int32)
         refused = self._problem.pods.refused_masks(first).T.copy()
         refused |= self._problem.nodes_to_empty[:, None]
-        for group, template in enumerate(self._groups.template.tolist()):
-            if template in self._excludes and of_template[template] != STAYS:
-                left = int(self._groups.count[group] - homeless[group])
-                conflicts.add(template, int(self._groups.node[group]), -left)
+        going = of_template[self._groups.template] != STAYS
+        left = (self._groups.count - homeless)[going]
+        conflicts.add_all(self._groups.template[going], self._groups.node[going], -left)
         for number, templates in enumerate(members):
             if self._is_uniform(templates):
                 refused[:, number] |= conflicts.counts[conflicts.row_of[templates[0]]] > 0

@@ -8,6 +8,7 @@ round to the next. That takes a fraction of the time of the simplex method, and 
 steadier, so fewer rounds are needed.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -35,9 +36,15 @@ class SmoothedDual:
     """Finds out what pods are worth, from the columns of a pool."""
 
     def __init__(
-        self, classes: PodClasses, linking: LinkingRows, penalties: Penalties, worth: Floats
+        self,
+        classes: PodClasses,
+        linking: LinkingRows,
+        penalties: Penalties,
+        worth: Floats,
+        out_of_time: Callable[[], bool] = lambda: False,
     ) -> None:
         """`worth` is a first guess of what a pod of each class is worth."""
+        self._out_of_time = out_of_time
         self._classes = classes
         self._linking = linking
         # Limits that cannot be exceeded whatever is moved need no variable.
@@ -80,6 +87,8 @@ class SmoothedDual:
                 is_found = True
                 break
             point = self._step(columns, point, direction, promised)
+            if self._out_of_time():
+                break
         self._values = point.values
         self.shares, self.reduced_costs = columns.unsorted(point.shares, point.reduced)
         self._set_duals(point.best)
