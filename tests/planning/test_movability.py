@@ -346,6 +346,27 @@ def test_a_pod_of_unknown_age_is_old_enough() -> None:
     assert blockers(asked(objects, policy, PlanningContext(now=STARTED))) == {None}
 
 
+@pytest.mark.parametrize(
+    ("ended", "new_pod", "outcome", "expected"),
+    [
+        (60, "shop/web-5d-9", Outcome.LANDED, {None, "BeingMigrated"}),
+        (60, "shop/web-5d-9", Outcome.ELSEWHERE, {None, "BeingMigrated"}),
+        # It stayed where it was.
+        (60, "shop/web-5d-9", Outcome.FAILED, {None}),
+        # Its replacement has its name.
+        (60, "shop/web-5d-1", Outcome.LANDED, {None}),
+        # Somebody has created another one of this name since.
+        (-60, "shop/web-5d-9", Outcome.LANDED, {None}),
+    ],
+)
+def test_a_pod_that_was_moved_is_not_moved_again_before_it_is_seen_to_be_gone(
+    ended: float, new_pod: str, outcome: Outcome, expected: set[str | None]
+) -> None:
+    past = PastMove("shop/web-5d-1", "", "a", "b", outcome, STARTED + ended, new_pod=new_pod)
+    context = PlanningContext(now=STARTED + 24 * 3600, history=(past,))
+    assert blockers(asked(web(), context=context)) == expected
+
+
 def test_a_pod_that_is_being_migrated_is_not_moved_again() -> None:
     context = PlanningContext(
         in_flight=(MoveInFlight("shop/web-5d-1", "b"), MoveInFlight("shop/gone", "b"))

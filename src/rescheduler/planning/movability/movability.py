@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rescheduler.model.moves import Mode
+from rescheduler.model.moves import Mode, Outcome
 from rescheduler.model.objects import PodDisruptionBudget
 from rescheduler.model.rules.rollouts import stuck_rollout
 from rescheduler.model.selectors import selects
@@ -194,6 +194,17 @@ class Movability:
         return {row: move for row, move in rows if row is not None}
 
     @cached_property
+    def _moved_away(self) -> set[int]:
+        """Rows of pods that others have replaced: what is known of pods may be a bit older."""
+        pods = self._snapshot.pods
+        rows = (
+            (pods.find(move.pod), move)
+            for move in self._context.history
+            if move.new_pod not in ("", move.pod) and move.outcome != Outcome.FAILED
+        )
+        return {row for row, move in rows if row is not None and pods.created[row] < move.at}
+
+    @cached_property
     def _movable_alone(self) -> Bools:
         """For each pod whether it may be moved, whatever its pod group does."""
         free = np.array([blocker is None for blocker in self._permanent], bool)
@@ -217,7 +228,8 @@ class Movability:
         """The pod that cannot leave with its group, and why. Those that leave already can."""
         deleting = self._snapshot.pods.deleting
         for row in rows:
-            if not (self._movable_alone[row] or deleting[row] or row in self.in_flight):
+            leaves_already = deleting[row] or row in self.in_flight or row in self._moved_away
+            if not (self._movable_alone[row] or leaves_already):
                 blocker = self._own_blocker(row)
                 assert blocker is not None, "it is not movable"
                 key = self._snapshot.pods.keys[row]
@@ -241,6 +253,7 @@ class Movability:
             _TemporaryBlocker(self._is_held_by_unreadable[pods.template], Movability._unreadable),
             _TemporaryBlocker(self._rows(self._unfinished), Movability._being_migrated),
             _always(pods.deleting, BEING_DELETED, "it is being deleted"),
+            _TemporaryBlocker(self._rows(self._moved_away), Movability._already_moved),
             _always(pods.node == NO_NODE, "NotScheduled", "it is on no node yet"),
             _always(
                 pods.node == UNKNOWN_NODE,
@@ -254,7 +267,7 @@ class Movability:
             _TemporaryBlocker(self._is_held_back[pods.template], Movability._why_held_back),
         ]
 
-    def _rows(self, rows: dict[int, MoveInFlight] | dict[int, Cooldown]) -> Bools:
+    def _rows(self, rows: Collection[int]) -> Bools:
         marked = np.zeros(len(self._snapshot.pods), bool)
         marked[list(rows)] = True
         return marked
@@ -279,6 +292,9 @@ class Movability:
         if move.is_paused:
             return Blocker(BEING_MIGRATED, f"its Migration to {move.target} is paused")
         return Blocker(BEING_MIGRATED, f"it is on its way to {move.target} already")
+
+    def _already_moved(self, pod: int) -> Blocker:
+        return Blocker(BEING_MIGRATED, "its move has ended, and it is about to be seen gone")
 
     def _not_running(self, pod: int) -> Blocker:
         if self._has_silent_node(pod):
