@@ -81,6 +81,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
     "planning": [
         {"planner"},
         {"plan_report", "explanation", "unchanged_until"},
+        {"pods_to_relieve"},
         {"step_changes"},
         {"search"},
         {"problem"},

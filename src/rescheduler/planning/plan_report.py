@@ -1,14 +1,15 @@
 """Put a plan into words: what each move is for, and why other pods stayed."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from rescheduler.model.moves import Mode
 from rescheduler.model.snapshot import Bools
-from rescheduler.planning.movability.blocker import MOVE_LIMIT, Blocker
+from rescheduler.planning.movability.blocker import LEFT_ALONE, MOVE_LIMIT, OF_NODES, Blocker
 from rescheduler.planning.plan import BlockedPod, Move
+from rescheduler.planning.pods_to_relieve import PodsToRelieve
 from rescheduler.planning.problem.allowances import Allowances
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.problem.remaining_violations import RemainingViolations
@@ -19,13 +20,15 @@ from rescheduler.planning.step_changes import StepChanges
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.planning.strategies.urgency import Urgency
 
+NO_GAIN = "NoGain"
 # Pods on so many nodes get a blocker; a plan that lists more is not read by anyone.
 _MOST_NODES_REPORTED = 100
 # Of the steps of a plan: so many nodes may have changed before nodes are looked at anew. In a plan
 # of thousands of steps, it would take seconds to look at all nodes before each of them.
 _CHANGES_PER_STEP = 1 / 500
-# Pods of which nobody expects that they move.
-_EXPECTED_BLOCKERS = ("DaemonSetPod", "StaticPod")
+# What is gained at least if a pod leaves that could be moved, and cannot go anywhere. Less is not
+# worth a report: it is about a node, and replicas that are not quite even are no problem.
+_WORTH_A_REPORT = 1.0
 
 
 class PlanReport:
@@ -188,10 +191,24 @@ class PlanReport:
                 is_movable = movability.movable[pod]
                 blocker = None if is_movable else movability.blocker(pod)
                 blocker = blocker or finder.blocker(pod, node)
-                if blocker.name not in _EXPECTED_BLOCKERS:
+                if blocker.name not in OF_NODES:
                     key = snapshot.pods.keys[pod]
                     found.append(BlockedPod(key, blocker.name, blocker.detail, strategy))
-        return found
+        return [*found, *self._blocked_elsewhere(finder, [node for node, _ in nodes])]
+
+    def _blocked_elsewhere(self, finder: "BlockerFinder", nodes: list[int]) -> Iterator[BlockedPod]:
+        """Pods that should leave for their own sake, on other nodes than these."""
+        known = np.zeros(len(self._problem.snapshot.nodes), bool)
+        known[nodes] = True
+        movability, keys = self._problem.movability, self._problem.snapshot.pods.keys
+        for pod, node, strategy, gain in PodsToRelieve(
+            self._problem, self._violations, self._moved, known
+        ):
+            blocker = movability.blocker(pod)
+            if blocker is None and gain >= _WORTH_A_REPORT:
+                blocker = finder.blocker(pod, node)
+            if blocker is not None and blocker.name not in LEFT_ALONE | {NO_GAIN}:
+                yield BlockedPod(keys[pod], blocker.name, blocker.detail, strategy)
 
     def _nodes_to_relieve(self) -> list[tuple[int, str]]:
         """Nodes that pods should still leave, the costliest first, and for which strategy."""
@@ -246,7 +263,7 @@ class BlockerFinder:
             self._known[template, node] = (
                 self._limited(template, node)
                 or self._refused(pod, template, node)
-                or Blocker("NoGain", "nothing would be gained by moving it that is worth a move")
+                or Blocker(NO_GAIN, "nothing would be gained by moving it that is worth a move")
             )
         return self._known[template, node]
 

@@ -259,9 +259,15 @@ def _why_idle(
         is_on = problem.policy.max_reschedule_pods > 0
         return NoMovesReason.UNFINISHED_MOVES if is_on else NoMovesReason.MOVES_TURNED_OFF
     if not blocked:
-        return NoMovesReason.ONLY_PODS_OF_NODES
+        is_left = _has_nodes_to_relieve(problem)
+        return NoMovesReason.ONLY_PODS_OF_NODES if is_left else NoMovesReason.NOTHING_TO_IMPROVE
     is_leaving = _are_being_migrated(blocked)
     return NoMovesReason.UNFINISHED_MOVES if is_leaving else NoMovesReason.ALL_BLOCKED
+
+
+def _has_nodes_to_relieve(problem: Problem) -> bool:
+    """Whether pods should leave some nodes, whichever pods those are."""
+    return bool(problem.objective.nodes_to_relieve(problem.load.used, problem.movable_on).any())
 
 
 def _are_being_migrated(blocked: Sequence[BlockedPod]) -> bool:
@@ -281,8 +287,11 @@ def _summary(
         most = problem.policy.max_reschedule_pods
         unfinished = f"as many earlier moves are not finished as maxReschedulePods allows, {most}"
         return f"Nothing to move: {unfinished if most else 'maxReschedulePods is 0'}."
-    if not blocked:
+    if not blocked and _has_nodes_to_relieve(problem):
         return "Nothing to move: only pods that belong to their nodes are left there."
+    if not blocked:
+        names = ", ".join(strategy.name for strategy in problem.objective.strategies)
+        return f"Nothing to move: no move would improve what is wanted of pods ({names})."
     if _are_being_migrated(blocked):
         said = f"Nothing to move: earlier moves of {_pods(len(blocked))} are not finished."
     else:

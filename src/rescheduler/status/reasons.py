@@ -101,7 +101,7 @@ ROUND_ADVICE: dict[str, Advice] = {
     ),
     NoMovesReason.NO_NODES: Advice("The cluster has no nodes.", "Add nodes."),
     NoMovesReason.NOTHING_TO_IMPROVE: Advice(
-        "No enabled strategy wants anything changed.",
+        "No enabled strategy wants anything changed, or no move would improve it.",
         "Nothing, if you agree. Otherwise see the thresholds in the policy.",
     ),
     NoMovesReason.NOT_WORTH_IT: Advice(
@@ -229,7 +229,9 @@ BLOCKER_ADVICE: dict[str, Advice] = {
         "Give it a controller, or set `allowBarePods: true`.",
     ),
     "BeingDeleted": Advice("It is being deleted already.", _NOTHING),
-    "BeingMigrated": Advice("It is being moved already.", "Nothing, unless it is paused."),
+    "BeingMigrated": Advice(
+        "It is being moved already, or has just been moved.", "Nothing, unless it is paused."
+    ),
     "Budget": Advice(
         "Its disruption budget allows no eviction, or has too few healthy pods.",
         "See why pods of the budget are not healthy, or allow a disruption.",

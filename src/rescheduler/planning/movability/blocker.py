@@ -27,6 +27,17 @@ PASSING = frozenset(
 )
 """The names of blockers that end by themselves: the pod is leaving, or waits for its turn."""
 
+OF_NODES = frozenset({"DaemonSetPod", "StaticPod"})
+"""The names of blockers of pods that belong to their nodes: nobody expects that they move."""
+
+LEFT_ALONE = OF_NODES | {
+    "ExcludedBySelector",
+    "ExcludedNamespace",
+    "ReschedulingDisabled",
+    "SystemPod",
+}
+"""The names of blockers of pods that are to be left alone, whatever rules they break."""
+
 
 class Blocker(NamedTuple):
     """Why a pod must stay: a name to count by, and a sentence for people."""

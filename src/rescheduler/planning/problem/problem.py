@@ -78,8 +78,10 @@ class Problem:
         )
         self.pod_terms = sorted(self._pod_terms(), key=lambda term: term.urgency)
         """What strategies want of single pods, kept up to date by the search that moves them."""
+        self.rule_terms = list(self._rule_terms())
+        """Rules that strategies look after, whether or not pods break them."""
         self.violation_terms = list(self._violation_terms())
-        """Rules that pods break at the start."""
+        """Those that pods which may be moved break at the start."""
         self.max_moves = max(policy.max_reschedule_pods - self._moves_under_way(), 0)
 
     def with_limit(self, most_moves: int) -> "Problem":
@@ -112,13 +114,18 @@ class Problem:
         """All terms about pods that searches count."""
         return [*self.pod_terms, *self.placement_terms]
 
-    def _violation_terms(self) -> Iterator[ViolationTerm]:
+    def _rule_terms(self) -> Iterator[ViolationTerm]:
         for strategy in self.objective.enabled:
             for term in strategy.violation_terms(self.pods):
-                if term.is_active():
-                    term.strategy = strategy.name
-                    self.objective.activate(strategy)
-                    yield term
+                term.strategy = strategy.name
+                yield term
+
+    def _violation_terms(self) -> Iterator[ViolationTerm]:
+        by_name = {strategy.name: strategy for strategy in self.objective.enabled}
+        for term in self.rule_terms:
+            if term.is_active():
+                self.objective.activate(by_name[term.strategy])
+                yield term
 
     def _moves_under_way(self) -> int:
         """How many earlier planned moves count against the limit of this plan.

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescheduler.model.snapshot import Floats, Ints
+from rescheduler.planning.feasibility.node_conflicts import NodeConflicts
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.strategies.violation_term import ViolationTerm
 
@@ -22,6 +23,11 @@ class RemainingViolations:
         found = [term.suspects() for term in self._terms]
         self._suspects = [nothing if suspects is None else suspects.copy() for suspects in found]
         self._conflicts = problem.conflicts.copy() if self._terms else None
+
+    @property
+    def conflicts(self) -> NodeConflicts | None:
+        """Pods that must not share a node, as they are now; None if no rule was broken."""
+        return self._conflicts
 
     def on_nodes(self, templates: Ints, nodes: Ints) -> Floats:
         """What leaving gains a pod of each of these templates, by violations on its node alone."""
@@ -78,6 +84,11 @@ class RemainingViolations:
             if pod in suspected and self._is_violated(term, pod):
                 return term
         return None
+
+    @property
+    def suspected_pods(self) -> set[int]:
+        """Pods that broke a rule at the start which reaches beyond their node."""
+        return set().union(*self._suspected_pods)
 
     @cached_property
     def _suspected_pods(self) -> list[set[int]]:

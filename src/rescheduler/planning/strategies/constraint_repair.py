@@ -17,6 +17,7 @@ import numpy.typing as npt
 from rescheduler.model.snapshot import Bools, Floats, Ints
 from rescheduler.planning.feasibility.checker import FeasibilityChecker
 from rescheduler.planning.feasibility.node_conflicts import NodeConflicts
+from rescheduler.planning.movability.blocker import LEFT_ALONE
 from rescheduler.planning.node_load import NodeLoad
 from rescheduler.planning.strategies.node_preferences import MissedPreferences
 from rescheduler.planning.strategies.pod_term import NodePreferenceTerm
@@ -62,8 +63,26 @@ class ConstraintRepair(Strategy):
         return np.asarray(_VIOLATION_COST * total)
 
     def nodes_to_relieve(self, used: Floats, movable: Ints) -> Bools:
-        overcommitted = self.cost(slice(None), used, movable) > _OVERCOMMITTED
-        return np.asarray(overcommitted & (movable > 0))
+        return np.asarray(self.cost(slice(None), used, movable) > _OVERCOMMITTED)
+
+    def is_at_rest(self) -> bool:
+        to_relieve = self.nodes_to_relieve(self.load.used, self.start_movable)
+        return not (to_relieve & (self.start_movable > 0)).any()
+
+    def prepare(self, context: StrategyContext) -> None:
+        self._context = context
+
+    @cached_property
+    def _pods_that_stay(self) -> int:
+        """How many pods break a rule on their node, and cannot be moved now."""
+        context, pods = self._context, self._context.snapshot.pods
+        rows = np.flatnonzero(pods.placed & ~pods.deleting & ~context.movability.movable)
+        templates, nodes = pods.template[rows], pods.node[rows]
+        # With pods that may be moved, their conflicts count already.
+        among = context.conflicts.among(templates, nodes, np.ones(len(rows), np.int32))
+        broken = (among.of(templates, nodes) > 0) | context.misplaced(templates, nodes)
+        blockers = map(context.movability.blocker, rows[broken].tolist())
+        return sum(found is not None and found.name not in LEFT_ALONE for found in blockers)
 
     def pod_terms(self, context: StrategyContext) -> Iterator[NodePreferenceTerm]:
         # Where another strategy requires this one, it is for what is broken only.
@@ -77,8 +96,9 @@ class ConstraintRepair(Strategy):
         yield BrokenRules(context)
 
     def measured(self, used: Floats, movable: Ints, rule_cost: float) -> tuple[float, float]:
-        overcommitted = self.cost(slice(None), used, movable) > _OVERCOMMITTED
-        return round(rule_cost / _VIOLATION_COST), float(overcommitted.sum())
+        overcommitted = self.nodes_to_relieve(used, movable)
+        broken = round(rule_cost / _VIOLATION_COST) + self._pods_that_stay
+        return broken, float(overcommitted.sum())
 
     def reason(self, node: int, used: Floats) -> str:
         available = self.load.allocatable[:, node]
@@ -90,6 +110,8 @@ class ConstraintRepair(Strategy):
         return f"{amount / available[worst]:.1%} of its {resource} in use"
 
     def idle_reason(self, used: Floats) -> str:
+        if self.nodes_to_relieve(used, self.start_movable).any():
+            return "only pods of their own are on nodes that hold more than they can give"
         return "no pod breaks what it requires, and no node holds more than it can give"
 
 

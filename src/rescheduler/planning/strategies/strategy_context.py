@@ -145,18 +145,19 @@ class StrategyContext:
 
     @cached_property
     def _refused(self) -> NodeMasks:
-        return self._node_masks(self.closed_to)
+        return self._node_masks(self.closed_to, self.groups.template)
 
     @cached_property
     def _misplaced(self) -> NodeMasks:
-        return self._node_masks(self.checker.misplaced)
+        pods = self.snapshot.pods
+        return self._node_masks(self.checker.misplaced, pods.template[pods.placed])
 
-    def _node_masks(self, mask_for: Callable[[int], Bools | None]) -> NodeMasks:
+    def _node_masks(self, mask_for: Callable[[int], Bools | None], templates: Ints) -> NodeMasks:
         nowhere = np.zeros(len(self.snapshot.nodes), bool)
         number_of: dict[bytes, int] = {}
         masks: list[Bools] = []
         mask_of = np.zeros(len(self.snapshot.templates), np.int32)
-        for template in np.unique(self.groups.template).tolist():
+        for template in np.unique(templates).tolist():
             found = mask_for(template)
             mask = nowhere if found is None else found
             number = mask_of[template] = number_of.setdefault(mask.tobytes(), len(number_of))

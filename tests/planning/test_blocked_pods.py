@@ -1,0 +1,125 @@
+"""A plan without moves says what keeps pods where they should not be."""
+
+from typing import Any
+
+import pytest
+
+from rescheduler.planning.plan import NoMovesReason, Plan
+from rescheduler.planning.planner import make_plan
+from testcluster.builders import budget, pod, statefulset
+from testcluster.client import JsonObject
+from testcluster.snapshots import snapshot_of
+from tests.planning.wanted.cases import MAINTENANCE, ZONE, Objects, machine, policy, stateful
+
+NO_DISRUPTION = budget("shop/db", min_available=2, selector={"app": "db"}, allowed=0)
+GOLD: dict[str, Any] = {"nodeSelector": {"disk": "gold"}}
+OVER_ZONES: dict[str, Any] = {
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": ZONE,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "db"}},
+        }
+    ]
+}
+
+
+def plan_for(objects: Objects, strategy: str) -> Plan:
+    return make_plan(snapshot_of(objects), policy(strategy))
+
+
+def blockers(plan: Plan) -> set[tuple[str, str]]:
+    return {(blocked.pod, blocked.blocker) for blocked in plan.blocked}
+
+
+def both(blocker: str) -> set[tuple[str, str]]:
+    return {("shop/db-0", blocker), ("shop/db-1", blocker)}
+
+
+def gold(name: str, cpu: int = 10) -> JsonObject:
+    return machine(name, cpu, labels={"disk": "gold"})
+
+
+@pytest.mark.parametrize(
+    ("strategy", "objects", "measure", "value"),
+    [
+        (
+            "ConstraintRepair",
+            [machine("a", 1), machine("b"), *stateful("db", "aa")],
+            "overcommitted_nodes",
+            1,
+        ),
+        (
+            "ConstraintRepair",
+            [machine("a"), gold("b"), *stateful("db", "aa", **GOLD)],
+            "rule_violations",
+            2,
+        ),
+        (
+            "TopologySpread",
+            [machine("a", zone="x"), machine("b", zone="y"), *stateful("db", "aa", **OVER_ZONES)],
+            "rule_violations",
+            1,
+        ),
+        (
+            "NodeMaintenance",
+            [machine("a", labels=MAINTENANCE), machine("b"), *stateful("db", "aa")],
+            "pods_to_drain",
+            2,
+        ),
+    ],
+    ids=["overcommitted", "broken rule", "spread", "maintenance"],
+)
+def test_a_budget_that_keeps_pods_from_leaving_is_named(
+    strategy: str, objects: Objects, measure: str, value: float
+) -> None:
+    plan = plan_for([*objects, NO_DISRUPTION], strategy)
+    assert blockers(plan) == both("Budget")
+    assert plan.idle_reason == NoMovesReason.ALL_BLOCKED
+    assert "Budget (2)" in plan.summary
+    assert plan.before.measures[strategy][measure] == value
+    assert plan.after.measures[strategy][measure] == value
+    # It is the budget, and nothing else.
+    assert plan_for(objects, strategy).moves
+
+
+def test_that_no_other_node_is_large_enough_is_named() -> None:
+    objects = [machine("a"), gold("b", 1), *stateful("db", "aa", cpu=2, **GOLD)]
+    plan = plan_for(objects, "ConstraintRepair")
+    assert plan.moves == ()
+    assert blockers(plan) == both("NoNodeFits")
+    assert plan.idle_reason == NoMovesReason.ALL_BLOCKED
+    assert plan.before.measures["ConstraintRepair"]["rule_violations"] == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "options"),
+    [
+        ("shop/db", {"labels": {"scheduler.alpha.kubernetes.io/rescheduling": "disabled"}}),
+        ("shop/db", {"labels": {"app": "excluded"}}),
+        ("kube-system/db", {}),
+        ("shop/db", {"priorityClassName": "system-cluster-critical", "priority": 2_000_000_000}),
+    ],
+    ids=["label", "selector", "namespace", "system"],
+)
+def test_pods_that_are_to_be_left_alone_break_rules_in_peace(
+    key: str, options: dict[str, Any]
+) -> None:
+    owner = statefulset(key, replicas=1)
+    alone = pod(f"{key}-0", on="a", cpu="1", owner=owner, **GOLD, **options)
+    rules = policy("ConstraintRepair", excludedPodSelector="app=excluded")
+    plan = make_plan(snapshot_of([machine("a"), gold("b"), owner, alone]), rules)
+    assert (plan.moves, plan.blocked) == ((), ())
+    assert plan.idle_reason == NoMovesReason.NOTHING_TO_IMPROVE
+    assert plan.before.measures["ConstraintRepair"]["rule_violations"] == 0
+
+
+def test_replicas_that_are_not_quite_even_are_no_problem_where_they_cannot_go_elsewhere() -> None:
+    objects = [machine("a"), gold("b", 1), *stateful("db", "aa", cpu=2)]
+    plan = plan_for(objects, "TopologySpread")
+    assert (plan.moves, plan.blocked) == ((), ())
+    assert plan.idle_reason == NoMovesReason.NOTHING_TO_IMPROVE
+    assert plan.summary == (
+        "Nothing to move: no move would improve what is wanted of pods (TopologySpread)."
+    )
