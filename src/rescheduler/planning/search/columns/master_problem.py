@@ -200,10 +200,14 @@ class MasterProblem:
             ),
         )
 
-    def solve(self) -> bool:
-        """Solve with all columns so far; False if there was no time to."""
+    def solve(self, below: float = INFINITY) -> bool:
+        """Solve with all columns so far; False if there was no time to, or if it is not `below`.
+
+        While choosing, the solver stops as soon as it knows that a solution is not.
+        """
         import highspy
 
+        self._solver.setOptionValue("objective_bound", below)
         self._solver.run()
         if self._solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return False

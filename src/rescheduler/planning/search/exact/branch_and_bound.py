@@ -140,7 +140,8 @@ class BranchAndBound:
         """The master problem's solution without these columns, if it is better than the best."""
         self._exclude(excluded)
         self._left -= 1
-        if not self._master.solve() or not self._is_better(self._master.value):
+        below = self._best - self._least_gain
+        if not self._master.solve(below) or not self._is_better(self._master.value):
             return None
         value = self._master.value
         gap = min(self._best - value, abs(value))

@@ -26,11 +26,9 @@ class CompleteColumns:
         count = len(judge.start)
         nodes = max(count, 1)
         most = min(_MOST_PER_NODE, _MOST_COLUMNS // nodes, _MOST_BY_NODES // nodes**2)
-        listed = [_contents_of(judge, node, most_moves, most) for node in range(count)]
-        self.is_complete: Bools = np.array([complete for _, complete in listed], bool)
+        nodes_of, contents, is_complete = _all_contents(judge, most_moves, most)
+        self.is_complete: Bools = is_complete
         """By node, whether all of its columns are listed."""
-        nodes_of = np.repeat(np.arange(count, dtype=np.int32), [len(each) for each, _ in listed])
-        contents = np.concatenate([each for each, _ in listed])
         allowed = judge.are_allowed(nodes_of, contents)
         self.node: Numbers = nodes_of[allowed]
         self.contents: Contents = contents[allowed]
@@ -75,53 +73,94 @@ class CompleteColumns:
         return self.node[chosen], self.contents[chosen]
 
 
-def _contents_of(
-    judge: NodeContents, node: int, most_moves: int, most: int
-) -> tuple[Contents, bool]:
-    """What a node may hold, and whether that is all: class by class, the largest pods first."""
-    classes, start, room = judge.classes, judge.start[node], judge.room[node]
-    rows: Contents = np.zeros((1, len(classes)), np.int16)
+def _all_contents(
+    judge: NodeContents, most_moves: int, most: int
+) -> tuple[Numbers, Contents, Bools]:
+    """What nodes may hold, at most so much of each, and by node whether that is all.
+
+    All nodes are filled at once, each with its largest pods first. A row is one way to fill a node;
+    it is continued by every count of the next class that may be there.
+    """
+    classes, start, room = judge.classes, judge.start, judge.room
+    order, limits = _order_and_limits(judge, most_moves)
+    nodes = np.arange(len(start), dtype=np.int32)
+    is_complete = np.ones(len(start), bool)
+    contents: Contents = np.zeros(start.shape, np.int16)
     # By resource: what is left of the room.
-    left = room[:, None].copy()
-    arrivals, leaving = np.zeros(1, np.int32), np.zeros(1, np.int32)
-    complete = True
-    share = (judge.demand / np.maximum(room, 1.0)).max(axis=1, initial=0.0)
-    # By class: how many fit into the empty node, and how many there are at all.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(judge.demand > 0, room / judge.demand, np.inf).min(axis=1, initial=np.inf)
-    limits = np.minimum(np.floor(ratio + _ROUNDING), classes.totals)
-    for number in np.argsort(-share, kind="stable").tolist():
-        here = int(start[number])
-        most_here = min(int(classes.most_per_node[number]), here + most_moves, int(limits[number]))
-        if classes.refused[node, number]:
-            most_here = here
-        counts = np.arange(max(most_here, here, 0) + 1, dtype=np.int32)
-        come, go = np.maximum(counts - here, 0), np.maximum(here - counts, 0)
-        fits = arrivals[:, None] + come == 0
-        fits |= counts <= _most_that_fit(judge.demand[number], left)[:, None]
-        fits &= (come <= most_moves - arrivals[:, None]) & (go <= most_moves - leaving[:, None])
-        row, which = np.nonzero(fits)
-        arrivals, leaving = arrivals[row] + come[which], leaving[row] + go[which]
-        if len(row) > most:
-            complete = False
+    left = np.ascontiguousarray(room.T)
+    arrivals, leaving = np.zeros((2, len(start)), np.int32)
+    # By node: changes of rows that are kept. Rows only get more of them, and nodes more rows.
+    most_changes = np.full(len(start), 2 * most_moves, np.int32)
+    for number in order.T:
+        which = number[nodes]
+        here = start[nodes, which].astype(np.int32)
+        changes_left = most_changes[nodes] - arrivals - leaving
+        most_to_leave = np.minimum(most_moves - leaving, changes_left)
+        most_to_come = np.minimum(most_moves - arrivals, changes_left)
+        fewest = np.maximum(here - most_to_leave, 0)
+        most_here = _most_that_fit(judge.demand[which].T, left)
+        # Nodes may hold more than there is room for if no pod comes.
+        np.maximum(most_here, here, out=most_here, where=arrivals == 0)
+        np.minimum(most_here, limits[nodes, which], out=most_here)
+        np.minimum(most_here, here + most_to_come, out=most_here)
+        ways = np.maximum(most_here.astype(np.int32) - fewest + 1, 0)
+        rows = np.repeat(np.arange(len(nodes)), ways)
+        counts = fewest[rows] + np.arange(len(rows)) - np.repeat(np.cumsum(ways) - ways, ways)
+        come = counts - here[rows]
+        arrivals = arrivals[rows] + np.maximum(come, 0)
+        leaving = leaving[rows] - np.minimum(come, 0)
+        nodes = nodes[rows]
+        crowded = np.bincount(nodes, minlength=len(start)) > most
+        if crowded.any():
             changes = arrivals + leaving
-            fewer = np.searchsorted(np.cumsum(np.bincount(changes)), most, side="right")
-            near = np.flatnonzero(changes < max(int(fewer), 2))
-            row, which, arrivals, leaving = row[near], which[near], arrivals[near], leaving[near]
-        rows = rows[row]
-        rows[:, number] = counts[which]
-        left = left[:, row] - judge.demand[number][:, None] * counts[which]
-    if not complete:
-        rows = np.concatenate([rows, np.zeros_like(rows[:1])])
-    return rows, complete
+            is_complete[crowded] = False
+            most_changes[crowded] = _most_changes(nodes, changes, most, len(start))[crowded]
+            near = np.flatnonzero(changes <= most_changes[nodes])
+            nodes, rows, counts = nodes[near], rows[near], counts[near]
+            arrivals, leaving = arrivals[near], leaving[near]
+        which = which[rows]
+        contents = contents[rows]
+        contents[np.arange(len(rows)), which] = counts
+        left = left[:, rows] - judge.demand[which].T * counts
+    emptied = np.flatnonzero(~is_complete).astype(np.int32)
+    nodes = np.concatenate([nodes, emptied])
+    contents = np.concatenate([contents, np.zeros((len(emptied), len(classes)), np.int16)])
+    by_node = np.argsort(nodes, kind="stable")
+    return nodes[by_node], contents[by_node], is_complete
+
+
+def _order_and_limits(judge: NodeContents, most_moves: int) -> tuple[Numbers, Numbers]:
+    """By node: its classes, the largest pods first, and the most that it may hold of each class."""
+    classes, start, room = judge.classes, judge.start, judge.room
+    share = np.zeros(start.shape)
+    fitting = np.full(start.shape, np.inf)
+    for demand, available in zip(judge.demand.T, room.T, strict=True):
+        asking = demand > 0
+        np.maximum(share, demand / np.maximum(available, 1.0)[:, None], out=share)
+        fits = np.floor(available[:, None] / demand[asking] + _ROUNDING)
+        fitting[:, asking] = np.minimum(fitting[:, asking], fits)
+    most = np.minimum(np.minimum(fitting, classes.totals), classes.most_per_node)
+    most = np.where(classes.refused, start, np.minimum(most, start + float(most_moves)))
+    order = np.argsort(-share, axis=1, kind="stable")
+    return order.astype(np.int32), np.maximum(most, start).astype(np.int32)
+
+
+def _most_changes(nodes: Numbers, changes: Numbers, most: int, count: int) -> Numbers:
+    """By node: the number of changes up to which there are at most so many rows, one at least."""
+    width = int(changes.max()) + 1
+    rows = np.bincount(nodes * width + changes, minlength=count * width).reshape(count, width)
+    within = np.cumsum(rows, axis=1) <= most
+    return np.asarray(np.maximum(within.sum(axis=1) - 1, 1), np.int32)
 
 
 def _most_that_fit(demand: Floats, left: Floats) -> Floats:
-    """How many pods of a class fit into what is left; less than none if it is overdrawn.
+    """How many pods fit into what is left, by row; less than none if it is overdrawn.
 
     Both are whole numbers, so the quotients are exact enough.
     """
     most = np.full(left.shape[1], np.inf)
-    for asked, room in zip(demand.tolist(), left, strict=True):
-        most = np.minimum(most, np.floor(room / asked) if asked else np.where(room < 0, -1, np.inf))
+    for asked, room in zip(demand, left, strict=True):
+        unasked = np.where(room < 0, -1.0, np.inf)
+        fits = np.floor_divide(room, asked, out=unasked, where=asked > 0)
+        np.minimum(most, fits, out=most)
     return most
