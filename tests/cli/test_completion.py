@@ -1,6 +1,8 @@
 """Shells complete commands, options and names of the live cluster."""
 
+import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -11,6 +13,8 @@ import pytest
 
 from rescheduler.cli.completion import live_names
 from tests.cli.conftest import Result
+from tests.kube.auth.conftest import STDERR, STDIN, pseudo_terminal_as
+from tests.kube.auth.support import exec_plugin, exec_user, kubeconfig, write
 from tests.migration.support import Sandbox
 
 COMMAND = Path(sys.executable).with_name("rescheduler")
@@ -106,6 +110,69 @@ def test_a_cluster_that_cannot_be_asked_gives_no_suggestion_and_no_message(tmp_p
     broken.write_text("]")
     assert completed("drain", "", kubeconfig=broken) == []
     assert completed("plan", "--context", "", kubeconfig=broken) == []
+
+
+ASK_A_RESOLVER_THAT_NEVER_ANSWERS = """
+import socket, sys, threading
+from rescheduler.cli import main
+
+def getaddrinfo(*_, **__):
+    print("asked the resolver", file=sys.stderr, flush=True)
+    threading.Event().wait()
+
+socket.getaddrinfo = getaddrinfo
+sys.argv = ["rescheduler"]
+sys.exit(main())
+"""
+
+
+def test_a_resolver_that_never_answers_does_not_hold_up_the_shell(tmp_path: Path) -> None:
+    """A thread that waits for it cannot be stopped."""
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text(
+        "clusters: [{name: a, cluster: {server: 'https://api.example'}}]\n"
+        "contexts: [{name: a, context: {cluster: a, user: a}}]\n"
+        "users: [{name: a, user: {token: secret}}]\n"
+        "current-context: a\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", ASK_A_RESOLVER_THAT_NEVER_ANSWERS],
+        env={
+            **os.environ,
+            "KUBECONFIG": str(kubeconfig),
+            "_RESCHEDULER_COMPLETE": "complete_zsh",
+            "_TYPER_COMPLETE_ARGS": "rescheduler drain x",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "asked the resolver\n")
+
+
+@pytest.mark.parametrize("mode", ["IfAvailable", "Always"])
+def test_a_plugin_neither_writes_into_the_line_nor_reads_from_it(tmp_path: Path, mode: str) -> None:
+    """Standard input and standard error are a terminal, as they are when Tab is pressed."""
+    record = tmp_path / "record"
+    plugin = exec_plugin(
+        tmp_path,
+        "print('please log in', file=sys.stderr, flush=True)",
+        "spec = json.loads(os.environ['KUBERNETES_EXEC_INFO'])['spec']",
+        "given = [spec['interactive'], sys.stdin.isatty(), sys.stderr.isatty()]",
+        f"pathlib.Path({str(record)!r}).write_text(json.dumps(given))",
+        "sys.exit(1)",
+    )
+    config = kubeconfig(
+        {"server": "https://127.0.0.1:1"}, exec_user(str(plugin), interactiveMode=mode)
+    )
+    options = {"kubeconfig": str(write(tmp_path / "config", config))}
+    with pseudo_terminal_as(STDIN), pseudo_terminal_as(STDERR) as screen:
+        assert live_names.nodes(options, "") == []
+        assert select.select([screen], [], [], 0)[0] == [], "nothing was written"
+    if mode == "Always":
+        assert not record.exists(), "it cannot do without a terminal"
+    else:
+        assert json.loads(record.read_text()) == [False, False, False]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

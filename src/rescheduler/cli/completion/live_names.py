@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from rescheduler.cli.completion.daemon_threads import DaemonThreads
 from rescheduler.errors import ReschedulerError
 from rescheduler.kube.auth.kubeconfig import read_kubeconfig
 from rescheduler.kube.auth.loader import kubeconfig_files, load_credentials
@@ -105,7 +106,9 @@ def names_at(path: str, options: Options) -> list[str]:
 async def names_in_time(path: str, options: Options) -> list[str]:
     """Names of all objects there, in the cluster that the options name; or of as many as arrive in
     time."""
-    credentials = load_credentials(kubeconfig_of(options), options.get("context"))
+    asyncio.get_running_loop().set_default_executor(DaemonThreads())
+    kubeconfig, context = kubeconfig_of(options), options.get("context")
+    credentials = load_credentials(kubeconfig, context, silent=True)
     names: list[str] = []
     with suppress(TimeoutError):
         async with (

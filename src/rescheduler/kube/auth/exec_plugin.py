@@ -3,7 +3,8 @@
 The protocol is `client.authentication.k8s.io`, versions v1 and v1beta1. What the plugin should know
 goes in the variable KUBERNETES_EXEC_INFO; its answer is an ExecCredential on standard output.
 Anything the plugin writes to standard error is shown at once if ours is a terminal, for it may ask
-a person to log in. Elsewhere it becomes part of the error if the plugin fails.
+a person to log in. Elsewhere it becomes part of the error if the plugin fails. A silent plugin gets
+no terminal at all: its user is typing something else.
 """
 
 import asyncio
@@ -64,9 +65,10 @@ class ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
 class ExecPlugin:
     """The plugin of one user, for one cluster."""
 
-    def __init__(self, config: Exec, chosen: ChosenContext) -> None:
+    def __init__(self, config: Exec, chosen: ChosenContext, *, silent: bool = False) -> None:
         check(config, chosen.user)
         self._config = config
+        self._silent = silent
         self._cluster = chosen.cluster
         # A command with a slash is a path like others in the file; any other is found in $PATH.
         is_path = os.sep in config.command
@@ -87,7 +89,7 @@ class ExecPlugin:
                 env=self._environment(interactive),
                 stdin=None if interactive else DEVNULL,
                 stdout=PIPE,
-                stderr=None if os.isatty(STDERR) else PIPE,
+                stderr=None if self._has_terminal(STDERR) else PIPE,
             )
         except (FileNotFoundError, PermissionError) as error:
             raise self._missing() from error
@@ -112,10 +114,14 @@ class ExecPlugin:
 
     def _is_interactive(self) -> bool:
         """Whether the plugin may read from our standard input."""
-        is_terminal = os.isatty(STDIN)
-        if self._config.interactive_mode == ALWAYS and not is_terminal:
+        has_terminal = self._has_terminal(STDIN)
+        if self._config.interactive_mode == ALWAYS and not has_terminal:
             raise self._error(f"interactiveMode is {ALWAYS}: standard input is not a terminal")
-        return self._config.interactive_mode != NEVER and is_terminal
+        return self._config.interactive_mode != NEVER and has_terminal
+
+    def _has_terminal(self, stream: int) -> bool:
+        """Whether one of our standard streams is a terminal that the plugin may use."""
+        return not self._silent and os.isatty(stream)
 
     def _executable(self) -> str:
         """The program; one from a relative directory in $PATH is not trusted, as in kubectl."""

@@ -21,12 +21,17 @@ def load_credentials(
     context: str | None = None,
     environment: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
+    *,
+    silent: bool = False,
 ) -> Credentials:
-    """How to connect. `context` is None for the kubeconfig's current one."""
+    """How to connect. `context` is None for the kubeconfig's current one.
+
+    If silent, exec plugins neither read from the terminal nor write to it.
+    """
     files = kubeconfig_files(kubeconfig, environment)
     merged = read_kubeconfig(files)
     if merged is not None:
-        return from_kubeconfig(merged.choose(context))
+        return from_kubeconfig(merged.choose(context), silent=silent)
     if kubeconfig is not None:
         raise CredentialsError(f"kubeconfig {kubeconfig}: no such file")
     if not is_in_cluster(environment, service_account):
@@ -51,13 +56,13 @@ def kubeconfig_files(kubeconfig: Path | None, environment: Mapping[str, str]) ->
     return [Path(environment.get("HOME", "~")).expanduser() / ".kube" / "config"]
 
 
-def from_kubeconfig(chosen: ChosenContext) -> Credentials:
+def from_kubeconfig(chosen: ChosenContext, *, silent: bool = False) -> Credentials:
     """What the kubeconfig says about a context."""
     server = server_of(chosen.cluster)
     return Credentials(
         server=server,
         trust=trust_of(chosen.cluster),
-        authentication=authentication_of(chosen, server),
+        authentication=authentication_of(chosen, server, silent=silent),
         impersonation=impersonation_of(chosen.user),
         proxy=proxy_of(chosen.cluster, server),
         compression=wants_compression(chosen.cluster, server),

@@ -29,13 +29,16 @@ logger = logging.getLogger(__name__)
 HEADER_NAME_CHARACTERS = "!#$&'*+-.^_`|~"
 
 
-def authentication_of(chosen: ChosenContext, server: str) -> Authentication:
-    """How this user proves who they are, and keeps doing so."""
+def authentication_of(
+    chosen: ChosenContext, server: str, *, silent: bool = False
+) -> Authentication:
+    """How this user proves who they are, and keeps doing so; if silent, without a terminal."""
     user = chosen.user
     refuse_auth_provider(user)
     authorization, certificate = authorization_of(user), certificate_of(user)
     files = None if certificate is None else ClientCertificateFiles(certificate)
-    plugin = None if user.value.exec is None else ExecPlugin(user.value.exec, chosen)
+    config = user.value.exec
+    plugin = None if config is None else ExecPlugin(config, chosen, silent=silent)
     if not server.startswith("https:"):
         # As kubectl does: a secret is not sent where everyone can read it.
         logger.info(
