@@ -1,18 +1,23 @@
 """New pods whose Migration was deleted stay only where nobody would bring them back."""
 
+import logging
 from datetime import UTC, datetime
 
 import pytest
 
-from rescheduler.labels import MIGRATION_ID, MIGRATION_STATUS, ORIGINAL_POD
+from rescheduler.labels import MIGRATION_ID, MIGRATION_NAME, MIGRATION_STATUS, ORIGINAL_POD
+from rescheduler.log_context import MigrationFields
 from rescheduler.migration.leftover_cleanup import cleanup_action
 from rescheduler.migration.moving_pod import MovingPod, MovingPodSpec, PodMeta
 from rescheduler.model.objects import SchedulingGate
 from testcluster.applying import apply
-from testcluster.builders import pod
+from testcluster.builders import budget, pod
 from testcluster.client import JsonObject
+from tests.kube.faultproxy import FaultProxy, answer_with
 from tests.migration.support import Sandbox, controller_on, is_ready, other_node
 
+FAILED = "Failed to reconcile an object"
+CLEANED_UP = "Cleaned up a leftover disruption budget"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ORIGINAL = MovingPod(PodMeta(name="solo", uid="old"))
 GOING = MovingPod(PodMeta(name="solo", uid="old", deletion_timestamp=NOW))
@@ -86,3 +91,30 @@ async def test_a_new_replica_goes_whatever_its_deployment_is_called(
     (replacement,) = sandbox.pods()
     assert replacement["metadata"]["ownerReferences"] == old["metadata"]["ownerReferences"]
     assert sandbox.leftovers() == []
+
+
+async def test_lines_about_a_leftover_budget_name_its_migration(
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = f"{sandbox.namespace}/left-behind"
+    left = budget(key, max_unavailable=1)
+    left["metadata"]["labels"] = {MIGRATION_ID: "gone", MIGRATION_STATUS: "in-progress"}
+    left["metadata"]["annotations"] = {MIGRATION_NAME: "old-move"}
+    apply(sandbox.cluster, left)
+    path = sandbox.path("poddisruptionbudgets", "left-behind")
+    cluster = sandbox.cluster
+    async with FaultProxy(cluster.server, str(cluster.ca_file)) as proxy:
+        proxy.next(
+            lambda request: (request.method, request.path) == ("DELETE", path), answer_with(403)
+        )
+        with caplog.filtering(MigrationFields()), caplog.at_level(logging.INFO):
+            async with controller_on(cluster, server=proxy.url):
+                await sandbox.until(lambda: not sandbox.leftovers(), "the budget is deleted")
+                await sandbox.until(lambda: CLEANED_UP in caplog.messages, "it is logged")
+    lines = [
+        (record.message, record.__dict__.get("migration"), record.__dict__.get("migration_uid"))
+        for record in caplog.records
+        if key in (record.__dict__.get("key"), record.__dict__.get("budget"))
+    ]
+    own = f"{sandbox.namespace}/old-move", "gone"
+    assert lines == [(FAILED, *own), (CLEANED_UP, *own)]

@@ -8,7 +8,7 @@ rejected unless it was decided for the newest version of its object.
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from random import Random
 
@@ -209,21 +209,25 @@ class MigrationController:
 
     async def _process(self, item: WorkItem) -> None:
         """Reconcile one object, and queue it again if that fails."""
-        with self._logging_about(item):
-            await self._reconcile_or_retry(item)
+        with ExitStack() as log_context:
+            log_context.enter_context(self._logging_about(item))
+            await self._reconcile_or_retry(item, log_context)
 
     def _logging_about(self, item: WorkItem) -> AbstractContextManager[None]:
-        """What is logged in the block is about the Migration that an item belongs to."""
+        """What is logged in the block is about the Migration that an item belongs to.
+
+        That of a budget is known when it was read: watches leave out the annotation that names it.
+        """
         if item.kind == "Migration":
             migration = self._watches.migrations.get(item.key)
             return about_migration(item.key, migration.metadata.uid if migration else "")
         pod = self._watches.pods.get(item.key) if item.kind == "Pod" else None
         return about_migration_of(pod.metadata) if pod is not None else nullcontext()
 
-    async def _reconcile_or_retry(self, item: WorkItem) -> None:
+    async def _reconcile_or_retry(self, item: WorkItem, log_context: ExitStack) -> None:
         extra: dict[str, object] = {"kind": item.kind, "key": item.key}
         try:
-            await self._reconcile_item(item)
+            await self._reconcile_item(item, log_context)
         except ReschedulerError as error:
             is_refused = isinstance(error, (Refused, Forbidden))
             backoff, text = REFUSAL_BACKOFF if is_refused else None, str(error)
@@ -240,13 +244,17 @@ class MigrationController:
         else:
             self._queue.done(item)
 
-    async def _reconcile_item(self, item: WorkItem) -> None:
+    async def _reconcile_item(self, item: WorkItem, log_context: ExitStack) -> None:
         if item.kind == "Pod":
             seconds = await self._leftovers.check_pod(item.key, self._policy.migration)
             if seconds is not None:
                 self._queue.add_after(item, seconds)
         elif item.kind == "PodDisruptionBudget":
-            await self._leftovers.check_budget(item.key)
+            budget = await self._leftovers.budget(item.key)
+            if budget is not None:
+                # That it could not be deleted is logged later, and is about its migration, too.
+                log_context.enter_context(about_migration_of(budget.metadata))
+                await self._leftovers.check_budget(budget)
         else:
             try:
                 await self._reconcile_or_give_up(item.key)

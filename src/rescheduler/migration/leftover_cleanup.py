@@ -132,19 +132,21 @@ class LeftoverCleanup:
             return Wait(LOOK_AGAIN_SECONDS)
         return depart(pod, found, now, for_proxies)
 
-    async def check_budget(self, key: str) -> bool:
-        """Delete a temporary disruption budget if it is a leftover; whether it was one."""
+    async def budget(self, key: str) -> LabelledBudget | None:
+        """A temporary disruption budget, read from the server; None if it does not exist."""
         try:
-            budget = await self._server.get(object_path(BUDGET, key), LabelledBudget)
+            return await self._server.get(object_path(BUDGET, key), LabelledBudget)
         except NotFound:
-            return False
+            return None
+
+    async def check_budget(self, budget: LabelledBudget) -> None:
+        """Delete a temporary disruption budget if it is a leftover."""
         migration = await self._migration_of(budget.metadata)
         if migration is not None and migration.is_in_progress:
-            return False
-        await self._executor.delete_budget(DeleteBudget("leftover", key, budget.metadata.uid))
-        with about_migration_of(budget.metadata):
-            logger.info("Cleaned up a leftover disruption budget", extra={"budget": key})
-        return True
+            return
+        key, uid = budget.metadata.key, budget.metadata.uid
+        await self._executor.delete_budget(DeleteBudget("leftover", key, uid))
+        logger.info("Cleaned up a leftover disruption budget", extra={"budget": key})
 
     async def _migration_of(self, metadata: PodMeta) -> Migration | None:
         """The Migration that an object is labelled with, read from the server."""
