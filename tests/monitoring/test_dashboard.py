@@ -46,6 +46,14 @@ def test_every_panel_has_a_description_of_one_sentence() -> None:
         assert panel.description.count(". ") == 0, panel.title
 
 
+def test_charts_show_a_value_that_stands_alone() -> None:
+    """A quantile is not a number while nothing happens, and a line needs two values in a row."""
+    charts = [each for each in rescheduler_dashboard()["panels"] if each["type"] == "timeseries"]
+    assert charts
+    for chart in charts:
+        assert chart["fieldConfig"]["defaults"]["custom"]["showPoints"] == "auto", chart["title"]
+
+
 def test_panels_lie_beside_each_other_in_the_grid() -> None:
     panels = rescheduler_dashboard()["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)

@@ -229,8 +229,8 @@ def number_style(panel: Panel) -> Json:
 
 
 def chart_style(panel: Panel) -> Json:
-    """Lines from zero on, or areas that add up."""
-    style: Json = {"drawStyle": "line", "fillOpacity": 10, "lineWidth": 1, "showPoints": "never"}
+    """Lines from zero on, or areas that add up; values without neighbours are points."""
+    style: Json = {"drawStyle": "line", "fillOpacity": 10, "lineWidth": 1, "showPoints": "auto"}
     if panel.stacked:
         style |= {"fillOpacity": 40, "stacking": {"group": "A", "mode": "normal"}}
     return {"unit": panel.unit, "min": 0, "custom": style}
