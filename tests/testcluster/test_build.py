@@ -6,7 +6,13 @@ import pytest
 
 from testcluster import build, toolchain
 from testcluster.build import BINARY_NAME, STAGES_NAME, build_key, ensure_binary
-from testcluster.toolchain import BuildError, Toolchain, find_toolchain, version_numbers
+from testcluster.toolchain import (
+    SOURCES,
+    BuildError,
+    Toolchain,
+    find_toolchain,
+    version_numbers,
+)
 
 
 @pytest.fixture
@@ -105,3 +111,21 @@ def test_a_failed_build_shows_the_output_of_go_and_leaves_no_binary(
     with pytest.raises(BuildError, match=r"main\.go:1: syntax error"):
         ensure_binary()
     assert not list(own_cache.rglob(BINARY_NAME))
+
+
+def test_what_kubelet_shares_with_the_control_plane_is_compiled_once() -> None:
+    """Another version of one module means that whatever imports it is compiled again."""
+    control_plane, nodes = (
+        required_versions(folder / "go.mod") for folder in (SOURCES, SOURCES / "node")
+    )
+    shared = control_plane.keys() & nodes.keys()
+    assert len(shared) > 100
+    assert {name: nodes[name] for name in shared} == {name: control_plane[name] for name in shared}
+
+
+def required_versions(module: Path) -> dict[str, str]:
+    """By name of a module: its version, the one that replaces it if there is one."""
+    words = [line.split() for line in module.read_text().splitlines()]
+    required = {line[0]: line[1] for line in words if len(line) > 1 and line[1].startswith("v")}
+    replaced = {line[0]: line[3] for line in words if "=>" in line}
+    return required | replaced
