@@ -67,7 +67,10 @@ test-exhaustive: $(DEV) ## many more random clusters, rights of every install, w
 	@$(BIN)/python -m testcluster build
 	@EXHAUSTIVE=1 $(BIN)/python -m pytest tests/planning/feasibility tests/planning/rest tests/planning/promise \
 		tests/simulation/test_random_scenarios.py tests/migration/test_faults.py \
-		tests/install/test_rights.py tests/leader_election tests/extender/test_kube_scheduler.py
+		tests/install/test_rights.py tests/leader_election tests/extender/test_kube_scheduler.py \
+		tests/extender/test_http_server.py tests/planning/test_planner.py \
+		tests/simulation/cluster/scheduler/test_against_the_real_scheduler.py \
+		tests/simulation/cluster/nomination/test_random_nominations.py
 
 check: $(DEV) ## format, lint, strict types, layers
 	@$(BIN)/ruff format --check .

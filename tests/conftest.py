@@ -75,6 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cluster: needs the binary; follows from the fixtures")
     config.addinivalue_line("markers", "real_nodes: gets the CPU first; follows from the fixtures")
     config.addinivalue_line("markers", "slow: needs no cluster, but more than 20 s of CPU")
+    config.addinivalue_line("markers", "long: waits for minutes, so its file begins early")
     config.stash[last_lines] = []
     # Programs in Go collect garbage less often: a sixth less CPU for some hundred megabytes.
     os.environ.setdefault("GOGC", "400")
@@ -97,16 +98,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def interleaved(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Tests that compute, spread evenly among those that wait for a cluster; the slow ones first.
+    """Tests that compute, spread evenly among those that wait for a cluster.
 
-    Workers take a file at a time, in the order of their first tests. A slow file that came last
-    would keep one worker busy while the others have nothing left to do. Tests on real nodes take
-    the longest, all in one worker or two.
+    The slow ones of the former come first, and the long ones of the latter: workers take a file at
+    a time, in the order of their first tests, and such a file that came last would keep one worker
+    busy while the others have nothing left to do. Tests on real nodes take the longest, all in one
+    worker or two.
     """
     real = [item for item in items if item.get_closest_marker("real_nodes")]
     others = [item for item in items if not item.get_closest_marker("real_nodes")]
     waiting = [item for item in others if item.get_closest_marker("cluster")]
     computing = [item for item in others if not item.get_closest_marker("cluster")]
+    waiting.sort(key=lambda item: item.get_closest_marker("long") is None)
     computing.sort(key=lambda item: item.get_closest_marker("slow") is None)
     places = {
         item: number / len(kind)

@@ -1,5 +1,6 @@
 """The server refuses unknown clients and bad requests, and never fails."""
 
+import os
 import ssl
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -227,7 +228,7 @@ ORIGINALS: dict[str, Any] = {
 
 
 @settings(
-    max_examples=400,
+    max_examples=400 if os.environ.get("EXHAUSTIVE") == "1" else 200,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

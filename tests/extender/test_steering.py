@@ -169,8 +169,13 @@ async def test_one_pod_is_steered_for_each_migration_whatever_else_is_created(
 async def test_the_extender_alone_brings_a_replacement_to_its_target(
     sandbox: Sandbox, start: Start, tmp_path: Path
 ) -> None:
-    """The scheduler's own scores are against it: the target is by far the fullest node."""
-    target, *_ = sandbox.add_nodes("a", "b", "c", "d", cpu="10", memory="10Gi")
+    """The scheduler's own scores are against it: the target is by far the fullest node.
+
+    The extender writes its mark after it has answered. So the pod gets Ready only after that.
+    """
+    size = {"cpu": "10", "memory": "10Gi"}
+    (target,) = sandbox.add_nodes("a", managed=False, **size)
+    sandbox.add_nodes("b", "c", "d", **size)
     template = sandbox.here(schedulerName=OURS)
     apply(sandbox.cluster, pod(f"{sandbox.namespace}/filler", on=target, cpu="6", memory="6Gi"))
     database = statefulset(f"{sandbox.namespace}/db", 1, "1", "1Gi", template=template)
@@ -180,7 +185,11 @@ async def test_the_extender_alone_brings_a_replacement_to_its_target(
         (old,) = await asyncio.to_thread(sandbox.wait_ready, "db", 1)
         assert node_of(old) != target
         async with controller_on(sandbox.cluster):
-            (status,) = await sandbox.finished(sandbox.migrate(old, target))
+            name = sandbox.migrate(old, target)
+            await sandbox.until(lambda: steered_in(sandbox, "db"), "it is steered")
+            await sandbox.until(lambda: target in map(node_of, sandbox.pods("db")), "it is bound")
+            set_running(sandbox, *sandbox.pods("db"))
+            (status,) = await sandbox.finished(name)
     assert (status["outcome"], status["steered"]) == ("Landed", True), status
     assert sandbox.leftovers() == []
 
@@ -342,8 +351,8 @@ async def test_a_replacement_keeps_its_migration_when_the_webhook_is_replaced_me
     assert sandbox.leftovers() == []
 
 
-def steered_in(sandbox: Sandbox) -> list[JsonObject]:
+def steered_in(sandbox: Sandbox, app: str = "web") -> list[JsonObject]:
     """The pods that carry the mark of having been steered."""
     return [
-        pod for pod in sandbox.pods("web") if STEERED_BY in pod["metadata"].get("annotations", {})
+        pod for pod in sandbox.pods(app) if STEERED_BY in pod["metadata"].get("annotations", {})
     ]

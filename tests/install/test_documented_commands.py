@@ -6,6 +6,8 @@ cannot be.
 
 from pathlib import Path
 
+import pytest
+
 from rescheduler.migration.memory.move_record_crd import ALL_CRDS
 from testcluster import TestCluster
 from testcluster.applying import apply
@@ -16,6 +18,8 @@ from tests.install.cert_manager import cert_manager_kinds
 from tests.install.documented_commands import Terminal, documented_commands
 from tests.install.installs import leftovers
 from tests.migration.support import is_ready, node_of
+
+pytestmark = pytest.mark.long
 
 ONLY_NAMED = "the text only names it"
 NO_KIND = "kind needs Docker"

@@ -31,6 +31,8 @@ from tests.install.test_files import CHART, DEPLOY
 from tests.migration.ready_pod_watch import ReadyPodWatch
 from tests.migration.support import MIGRATIONS
 
+pytestmark = pytest.mark.long
+
 RELEASE, NAMESPACE, ANNEX = "mover", "rescheduler", "annex"
 FEW_APPS = APPS[:5]
 NEXT_VERSION = "99.0.0"

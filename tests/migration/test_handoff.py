@@ -32,7 +32,7 @@ async def moved(sandbox: Sandbox, pod: JsonObject, target: str, /, **spec: Any) 
         name = sandbox.migrate(pod, target, **spec)
         (status,) = await sandbox.finished(name)
     assert (status["phase"], status["outcome"]) == ("Completed", "Landed"), status
-    assert sandbox.pod(pod["metadata"]["name"]) is None
+    await sandbox.until(lambda: sandbox.pod(pod["metadata"]["name"]) is None, "the old pod is gone")
     new = sandbox.pod(status["newPod"])
     assert new is not None
     assert node_of(new) == target

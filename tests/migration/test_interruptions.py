@@ -129,8 +129,9 @@ async def test_a_pod_that_is_deleted_cancels_its_migration(impatient: Moving) ->
 
 
 async def test_a_rollout_cancels_the_migration(impatient: Moving) -> None:
+    """Pods of the next version do not get Ready: so it is not the end of the old pod that does."""
     await impatient.start()
-    template = {"metadata": {"annotations": {"version": "2"}}}
+    template = {"spec": {"schedulerName": "nobody"}}
     path = impatient.sandbox.path("deployments", "web")
     impatient.sandbox.outside.patch(path, {"spec": {"template": template}})
     await impatient.ended("Cancelled", "Deployment web")

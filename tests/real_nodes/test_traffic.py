@@ -4,7 +4,8 @@ from testcluster import TestCluster
 from testcluster.realnodes.web_apps import WebApp, traffic_during
 from tests.real_nodes.support import rescheduler
 
-RATE = 50.0
+# For each app, in a second: benchmarks send more.
+RATE = 25.0
 
 APPS = [
     WebApp("hooked", pre_stop_seconds=3),

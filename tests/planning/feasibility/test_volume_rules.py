@@ -36,6 +36,8 @@ from testcluster.builders import node, owner_reference, pod, uid_of
 from testcluster.client import JsonObject
 from testcluster.snapshots import snapshot_of
 
+pytestmark = pytest.mark.long
+
 SEEDS = range(int(os.environ.get("VOLUME_CLUSTERS", "60")))
 NODES = [f"n{number:02}" for number in range(12)]
 

@@ -28,7 +28,7 @@ from tests.planning.feasibility.generated_clusters import (
 from tests.planning.promise.generated_cases import CREATED, cases_without_migrations
 from tests.planning.promise.replay import plan_of
 
-CLUSTERS = 600 if os.environ.get("EXHAUSTIVE") == "1" else 60
+CLUSTERS = 600 if os.environ.get("EXHAUSTIVE") == "1" else 30
 NODES, PODS = 10, 40
 FEWEST_MOVES = CLUSTERS
 

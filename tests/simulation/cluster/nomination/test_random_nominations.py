@@ -1,4 +1,11 @@
-"""Both schedulers place gated and nominated pods alike in random clusters."""
+"""Both schedulers place gated and nominated pods alike in random clusters.
+
+`EXHAUSTIVE=1` compares twice as many.
+"""
+
+import os
+
+import pytest
 
 from tests.conftest import FreshCluster
 from tests.simulation.cluster.nomination.nomination_comparison import (
@@ -7,7 +14,9 @@ from tests.simulation.cluster.nomination.nomination_comparison import (
 )
 from tests.simulation.cluster.scheduler.real_scheduler import RealScheduler
 
-CLUSTERS = 12
+pytestmark = pytest.mark.long
+
+CLUSTERS = 12 if os.environ.get("EXHAUSTIVE") == "1" else 6
 PODS_PER_CLUSTER = 50
 
 
