@@ -58,6 +58,10 @@ STEERED_BY = "rescheduler.dev/steered-by"
 """Annotation on an evicted pod's replacement: the uid of the Migration that steered it, by a
 preferred node affinity or by the extender's highest score."""
 
+ACCEPTED_AT = "rescheduler.dev/accepted-at"
+"""Annotation on a pending pod that the extender had refused everywhere: when it saw that a node
+would accept it after all, RFC 3339. That it is written makes kube-scheduler try the pod again."""
+
 PREVIOUS_DELETION_COST = "rescheduler.dev/previous-deletion-cost"
 """Annotation on the old pod while our deletion cost is in place: the one that its owner had set,
 or empty if there was none."""

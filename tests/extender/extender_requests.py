@@ -53,6 +53,12 @@ def put(tables: ClusterTables, item: JsonObject) -> None:
     tables.of(kind).put(msgspec.convert(item, kind.type))
 
 
+def remove(tables: ClusterTables, item: JsonObject) -> None:
+    """Remove an object, as a watch would."""
+    kind = KIND_BY_NAME[item["kind"]]
+    tables.of(kind).remove(msgspec.convert(item, kind.type))
+
+
 class RecordedEvents(EventRecorder):
     """Keeps the Events that would be created."""
 

@@ -14,6 +14,7 @@ from rescheduler.extender.handlers import ExtenderHandlers, OnOverload
 from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER, ServingObserver
 from rescheduler.extender.http_server import Endpoints, serving
 from rescheduler.extender.replacement_marker import ReplacementMarker
+from rescheduler.extender.retries.scheduling_retries import SchedulingRetries
 from rescheduler.extender.tls.serving_tls import (
     CertificateFiles,
     CertificateSource,
@@ -83,6 +84,7 @@ class ExtenderServer:
         self._why_no_certificates = NO_CERTIFICATES
         self._chance = Random()
         self._marker = ReplacementMarker(server, clock)
+        self._retries = SchedulingRetries(server, clock)
         self._recorder = EventRecorder(server, clock)
         migrations = WaitingMigrations(watching.tables, watching, self._marker.mark)
         self._migrations = migrations
@@ -119,6 +121,7 @@ class ExtenderServer:
             tasks = [
                 asyncio.create_task(self._keep_registered(source, tls, credentials)),
                 asyncio.create_task(self._marker.run()),
+                asyncio.create_task(self._retries.run(self._extender.take_accepted)),
                 asyncio.create_task(self._recorder.run()),
             ]
             try:

@@ -34,11 +34,13 @@ from rescheduler.extender.protocol import (
     ExtenderBindingResult,
     decoded,
 )
+from rescheduler.extender.retries.refused_pods import PodOnNodes, RefusedPods
 from rescheduler.extender.scheduling_request import SchedulingRequest, column
 from rescheduler.extender.scheduling_response import FilteredNodes, ScoredNodes
 from rescheduler.extender.waiting_migrations import PromisedRoom, WaitingMigrations
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.event_recorder import EventRecorder, about_pod
+from rescheduler.migration.moving_pod import PodMeta
 from rescheduler.model.snapshot import Bools
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.settings import Policy
@@ -94,6 +96,7 @@ class ExtenderHandlers:
         self._nodes, self._pods = tables.nodes, tables.pods
         self._loads = LiveNodeLoads(tables, policy.maintenance_label)
         self._assumed = AssumedPods(tables.pods, clock)
+        self._refused = RefusedPods(tables.pods)
         self._migrations = migrations
         self._recorder = recorder
         self._on_overload = on_overload
@@ -108,20 +111,23 @@ class ExtenderHandlers:
         self, request: SchedulingRequest, *, is_from_scheduler: bool = True
     ) -> FilteredNodes:
         """The nodes that a pod may use, and why not the others."""
-        resolved = self._resolved(request, reserve=is_from_scheduler)
-        limits = self._limits()
-        decision = filter_nodes(
-            resolved.nodes, request.demand, limits, resolved.promised, resolved.target
-        )
-        if decision.all_overloaded and is_from_scheduler:
-            self._report_overload_once(request, resolved.nodes, decision, limits)
+        asked = self._pod_on_nodes(request)
+        resolved = self._resolved(asked, reserve=is_from_scheduler)
+        decision = self._filtered(asked, resolved)
+        if is_from_scheduler:
+            if len(decision.passed):
+                self._refused.forget(asked.pod.uid)
+            else:
+                self._refused.add(asked)
+            if decision.all_overloaded:
+                self._report_overload_once(request, resolved.nodes, decision)
         return FilteredNodes(request, decision)
 
     def prioritize(
         self, request: SchedulingRequest, *, is_from_scheduler: bool = True
     ) -> ScoredNodes:
         """A score for each node."""
-        resolved = self._resolved(request, reserve=is_from_scheduler)
+        resolved = self._resolved(self._pod_on_nodes(request), reserve=is_from_scheduler)
         nodes, requests, key = resolved.nodes, request.demand.requests, request.pod.key
         if is_from_scheduler:
             self._assumed.forget(key)
@@ -146,17 +152,33 @@ class ExtenderHandlers:
             self._on_overload(args.node)
         return msgspec.json.encode(ExtenderBindingResult())
 
+    def take_accepted(self) -> list[PodMeta]:
+        """Pods that were refused everywhere and would not be now, though nobody asks again."""
+        return self._refused.take_accepted(self._accepts)
+
     # ------------------------------------------------------------ what we know about a request
 
-    def _resolved(self, request: SchedulingRequest, *, reserve: bool) -> ResolvedNodes:
-        nodes = self._candidates(self._rows_of(request.names))
-        target = self._migrations.target_of(request.pod, reserve=reserve)
-        promises = self._migrations.promises_to_others(request.pod)
+    def _pod_on_nodes(self, request: SchedulingRequest) -> PodOnNodes:
+        rows = self._rows_of(request.names)
+        return PodOnNodes(request.pod, request.requests, request.demand, rows)
+
+    def _accepts(self, asked: PodOnNodes) -> bool:
+        decision = self._filtered(asked, self._resolved(asked, reserve=False))
+        return bool(len(decision.passed))
+
+    def _filtered(self, asked: PodOnNodes, resolved: ResolvedNodes) -> FilterDecision:
+        nodes, promised, target = resolved.nodes, resolved.promised, resolved.target
+        return filter_nodes(nodes, asked.demand, self._limits(), promised, target)
+
+    def _resolved(self, asked: PodOnNodes, *, reserve: bool) -> ResolvedNodes:
+        nodes = self._candidates(asked.rows)
+        target = self._migrations.target_of(asked.pod, reserve=reserve)
+        promises = self._migrations.promises_to_others(asked.pod)
         ours_to_keep = [promise for promise in promises if not promise.kept_by_scheduler]
         return ResolvedNodes(
             nodes=with_promised_load(nodes, self._by_index(promises, nodes)),
             promised=self._taking_promised_room(
-                nodes, self._by_index(ours_to_keep, nodes), request.requests
+                nodes, self._by_index(ours_to_keep, nodes), asked.requests
             ),
             target=self._index_of(target, nodes) if target is not None else None,
         )
@@ -222,7 +244,6 @@ class ExtenderHandlers:
         request: SchedulingRequest,
         nodes: CandidateNodes,
         decision: FilterDecision,
-        limits: FilterLimits,
     ) -> None:
         """Record an Event, in the background, that a pod may go to overloaded nodes."""
         pod = request.pod
@@ -231,7 +252,7 @@ class ExtenderHandlers:
         self._reported[pod.uid] = None
         if len(self._reported) > MOST_REMEMBERED:
             self._reported.popitem(last=False)
-        best = int(decision.passed[0])
+        best, limits = int(decision.passed[0]), self._limits()
         cpu, memory = 100 * nodes.utilization(request.demand.requests)[:, best]
         message = (
             f"With this pod all nodes that could run it ({len(decision.passed)}) are above "

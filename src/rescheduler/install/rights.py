@@ -146,7 +146,12 @@ EXTENDING = RoleDefinition(
     "rescheduler-extend",
     "answer kube-scheduler and the API server",
     [
-        right(kinds.POD, ("get", "patch"), "the replacement of an evicted pod is marked"),
+        right(
+            kinds.POD,
+            ("get", "patch"),
+            "the replacement of an evicted pod is marked, and a pod that had been refused, so that "
+            "kube-scheduler tries it again",
+        ),
         right(
             kinds.POD,
             ("create",),

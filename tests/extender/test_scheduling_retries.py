@@ -1,0 +1,118 @@
+"""A pod that we refused everywhere is tried again, also if only we see that a node accepts it."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from rescheduler.labels import ACCEPTED_AT
+from rescheduler.settings import Policy
+from testcluster.builders import node, pod
+from testcluster.client import JsonObject
+from testcluster.serving import serve
+from testcluster.waiting import wait_until
+from tests.conftest import Start
+from tests.extender.extender_requests import extender_for, filtered, put, remove, tables_of
+from tests.extender.kube_scheduler import Pods
+from tests.migration.support import Sandbox
+
+LATE = pod("shop/late", cpu="2", memory="1Gi")
+
+
+class Refusing:
+    """A strict extender for one node, which pods have filled, that has just refused `late`."""
+
+    def __init__(self) -> None:
+        self.tables = tables_of([node("a", cpu="4", memory="8Gi"), self.big("3"), LATE])
+        self.extender = extender_for(self.tables, strict_filter=True)
+        assert self.ask() == []
+
+    def big(self, cpu: str) -> JsonObject:
+        """The pod that fills the node."""
+        return pod("shop/big", on="a", cpu=cpu, memory="1Gi")
+
+    def ask(self) -> list[str]:
+        """The scheduler asks about the pod."""
+        return filtered(self.extender, LATE, ["a"])
+
+    def look(self) -> list[str]:
+        """The pods that are to be tried again."""
+        return [pod.name for pod in self.extender.take_accepted()]
+
+
+@pytest.fixture
+def refusing() -> Refusing:
+    return Refusing()
+
+
+def test_a_pod_is_tried_again_once_a_node_accepts_it_at_two_looks(refusing: Refusing) -> None:
+    assert [refusing.look() for _ in range(2)] == [[], []]
+    put(refusing.tables, refusing.big("500m"))
+    assert [refusing.look() for _ in range(4)] == [[], ["late"], [], []]
+
+
+def test_a_pod_is_not_tried_again_that_a_node_would_have_accepted_only_for_a_moment(
+    refusing: Refusing,
+) -> None:
+    put(refusing.tables, refusing.big("500m"))
+    assert refusing.look() == []
+    put(refusing.tables, refusing.big("3"))
+    assert refusing.look() == []
+    put(refusing.tables, refusing.big("500m"))
+    assert refusing.look() == []
+
+
+def test_a_changed_policy_counts(refusing: Refusing) -> None:
+    refusing.extender.policy = Policy()
+    assert [refusing.look() for _ in range(2)] == [[], ["late"]]
+
+
+def test_nothing_is_done_for_a_pod_that_the_scheduler_has_asked_about_again(
+    refusing: Refusing,
+) -> None:
+    put(refusing.tables, refusing.big("500m"))
+    assert refusing.look() == []
+    assert refusing.ask() == ["a"]
+    assert [refusing.look() for _ in range(2)] == [[], []]
+
+
+@pytest.mark.parametrize("placed", [False, True])
+def test_nothing_is_done_for_a_pod_that_is_placed_or_gone(refusing: Refusing, placed: bool) -> None:
+    assert refusing.look() == []
+    put(refusing.tables, refusing.big("500m"))
+    if placed:
+        put(refusing.tables, pod("shop/late", on="a", cpu="10m", memory="1Gi"))
+    else:
+        remove(refusing.tables, LATE)
+    assert [refusing.look() for _ in range(3)] == [[], [], []]
+
+
+def test_with_many_refused_the_newest_are_remembered() -> None:
+    tables = tables_of([node("a", cpu="1", memory="8Gi")])
+    extender = extender_for(tables, strict_filter=True, cpu_threshold=10.0)
+    for number in range(150):
+        late = pod(f"shop/p{number}", cpu="200m", memory="1Gi")
+        put(tables, late)
+        assert filtered(extender, late, ["a"]) == []
+    extender.policy = Policy(cpu_threshold=100.0)
+    assert extender.take_accepted() == []
+    names = [pod.name for pod in extender.take_accepted()]
+    assert names == [f"p{number}" for number in range(50, 150)]
+
+
+def test_a_policy_that_allows_more_places_a_pod_that_the_scheduler_had_given_up(
+    sandbox: Sandbox, start: Start, tmp_path: Path
+) -> None:
+    """Nothing in the cluster changes."""
+    (only,) = sandbox.add_nodes("only", cpu="10")
+    served = serve(start, tmp_path, "{strictFilter: true, cpuThreshold: 50}")
+    pods = Pods(sandbox)
+    with sandbox.cluster.extra_scheduler(served.configuration()):
+        pods.create("late", cpu="6")
+        wait_until(lambda: pods.why_not("late"), what="the reason is known")
+        (tmp_path / "policy.yaml").write_text("{strictFilter: true, cpuThreshold: 70}")
+        served.process.send_signal(signal.SIGHUP)
+        assert pods.placed("late") == only
+    found = sandbox.pod("late")
+    assert found is not None
+    assert ACCEPTED_AT in found["metadata"]["annotations"]
