@@ -7,6 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 LEAST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.05, 0.5
+LONGEST_DELAY_SECONDS = 0.25
 
 
 def wait_until(condition: Callable[[], T], timeout: float = 120.0, what: str = "") -> T:
@@ -14,21 +15,24 @@ def wait_until(condition: Callable[[], T], timeout: float = 120.0, what: str = "
 
     The message has `what` was awaited and the last result.
     """
-    deadline = time.monotonic() + timeout
+    started = time.monotonic()
     while True:
         asked = time.monotonic()
         answer = condition()
         if answer:
             return answer
-        if time.monotonic() > deadline:
+        answered = time.monotonic()
+        if answered > started + timeout:
             awaited = what or condition.__name__
             raise AssertionError(f"after {timeout:g} s still not true: {awaited}; saw {answer!r}")
-        time.sleep(pause_after(time.monotonic() - asked))
+        time.sleep(pause_before_asking_again(answered - asked, answered - started))
 
 
-def pause_after(seconds: float) -> float:
-    """How long to wait after a condition that took so long: what takes long is asked less often.
+def pause_before_asking_again(answer_seconds: float, waited_seconds: float) -> float:
+    """How long to wait until a condition is looked at again: what takes long, less often.
 
-    Otherwise a list of many pods, read again and again, would keep the server from its work.
+    A list of many pods, read again and again, would keep the server from its work. And what has
+    not happened for seconds is not likely to happen in the next moment.
     """
-    return min(max(LEAST_PAUSE_SECONDS, 2 * seconds), MOST_PAUSE_SECONDS)
+    delay = min(waited_seconds / 10, LONGEST_DELAY_SECONDS)
+    return min(max(LEAST_PAUSE_SECONDS, 2 * answer_seconds, delay), MOST_PAUSE_SECONDS)

@@ -18,7 +18,7 @@ from rescheduler.model.objects import ObjectMeta, Part
 from rescheduler.model.tables.object_table import ObjectTable
 from rescheduler.model.tables.table import TableChange
 from testcluster.client import Client as OutsideClient
-from testcluster.waiting import pause_after
+from testcluster.waiting import pause_before_asking_again
 
 
 class ConfigMap(Part, frozen=True):
@@ -127,17 +127,15 @@ def contents_of(table: ObjectTable[ConfigMap]) -> dict[str, tuple[str, int]]:
 
 
 async def eventually(
-    condition: Callable[[], object],
-    what: str = "",
-    timeout_seconds: float = 120,
-    every_seconds: float = 0.005,
+    condition: Callable[[], object], what: str = "", timeout_seconds: float = 120
 ) -> None:
     """Wait until something is true; fail with `what` if it does not become so."""
-    deadline = time.monotonic() + timeout_seconds
+    started = time.monotonic()
     while True:
         asked = time.monotonic()
         if condition():
             return
-        if time.monotonic() > deadline:
+        answered = time.monotonic()
+        if answered > started + timeout_seconds:
             raise AssertionError(f"still not true after {timeout_seconds} s: {what or condition}")
-        await asyncio.sleep(max(every_seconds, pause_after(time.monotonic() - asked)))
+        await asyncio.sleep(pause_before_asking_again(answered - asked, answered - started))

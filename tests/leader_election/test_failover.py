@@ -140,7 +140,7 @@ class Failover:
             return sum(phase in FINISHED for phase in phases)
 
         what = f"{count} migrations are finished"
-        await self._sandbox.until(lambda: finished() >= count, what, 240, every=0.5)
+        await self._sandbox.until(lambda: finished() >= count, what, 240)
 
     # ------------------------------------------------------------ ways to lose a leader
 

@@ -259,19 +259,14 @@ class Sandbox:
             lambda: all(self.status(name).get("phase") in FINISHED for name in migrations),
             f"{', '.join(migrations)} finished",
             timeout,
-            every_seconds=0.005 * len(migrations) + 0.02,
         )
         return [self.status(name) for name in migrations]
 
     async def until(
-        self,
-        condition: Callable[[], object],
-        what: str = "",
-        timeout: float = 120,
-        every: float = 0.05,
+        self, condition: Callable[[], object], what: str = "", timeout: float = 120
     ) -> None:
         """Wait until something is true."""
-        await eventually(condition, what, timeout, every)
+        await eventually(condition, what, timeout)
 
 
 def is_ready(pod: JsonObject) -> bool:

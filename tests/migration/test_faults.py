@@ -112,4 +112,4 @@ async def move_all(sandbox: Sandbox, target: str, wave: str) -> None:
         }
         return all(phases[name] == "Completed" for name in names)
 
-    await sandbox.until(all_finished, f"{wave} is over", 300, every=0.5)
+    await sandbox.until(all_finished, f"{wave} is over", 300)

@@ -132,7 +132,7 @@ class RealClusterForCase:
         return self.sandbox.all(plural)
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
-        await eventually(condition, f"{self.namespace}: {what}", 120, 0.15)
+        await eventually(condition, f"{self.namespace}: {what}")
 
 
 class SimulatedClusterForCase:
