@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 FABRIC_ADDRESS = "10.200.0.1"
 """Where nodes find the API server, and the gateway of all of them."""
+FABRIC_MAC = "02:00:00:00:00:01"
+"""A bridge that is not given one takes that of a node, and another one's when that node goes: for
+half a minute, all other nodes would send to the old one."""
 APISERVER_PORT = 6443
 POD_NETWORK = "10.201.0.0/16"
 MAX_NODES = 9

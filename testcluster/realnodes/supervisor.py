@@ -25,6 +25,7 @@ from testcluster.realnodes import cgroups, cpu_priority
 from testcluster.realnodes.addresses import (
     APISERVER_PORT,
     FABRIC_ADDRESS,
+    FABRIC_MAC,
     NodeAddresses,
     addresses_of,
 )
@@ -77,7 +78,7 @@ class Nodes:
         """Build the network and start every node."""
         self.in_fabric(
             "link set lo up",
-            "link add nodes type bridge",
+            f"link add nodes address {FABRIC_MAC} type bridge",
             f"addr add {FABRIC_ADDRESS}/24 dev nodes",
             "link set nodes up",
         )

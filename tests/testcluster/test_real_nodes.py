@@ -11,6 +11,7 @@ from testcluster.applying import apply
 from testcluster.builders import deployment, service
 from testcluster.client import JsonObject
 from testcluster.realnodes import cgroups
+from testcluster.realnodes.addresses import FABRIC_ADDRESS, FABRIC_MAC
 from testcluster.realnodes.cpu_priority import (
     PREFERRED,
     SHARES_FILE,
@@ -155,6 +156,12 @@ def test_a_killed_node_takes_its_pods_along_and_the_others_stay(
     url = f"http://{stays['status']['podIP']}:8080/"
     kept = cluster.nodes.load("node-2", "-urls", url, "-rate", "2", "-for", "1s")
     assert kept.report().failed == 0
+
+
+def test_the_way_to_the_api_server_does_not_depend_on_any_node(real_cluster: TestCluster) -> None:
+    for name in real_cluster.nodes.names:
+        neighbour = real_cluster.nodes.run_in(name, "ip", "neighbour", "show", FABRIC_ADDRESS)
+        assert f"lladdr {FABRIC_MAC}" in neighbour
 
 
 @pytest.mark.usefixtures("needs_real_nodes")
