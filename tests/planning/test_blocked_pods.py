@@ -9,7 +9,15 @@ from rescheduler.planning.planner import make_plan
 from testcluster.builders import budget, pod, statefulset
 from testcluster.client import JsonObject
 from testcluster.snapshots import snapshot_of
-from tests.planning.wanted.cases import MAINTENANCE, ZONE, Objects, machine, policy, stateful
+from tests.planning.wanted.cases import (
+    MAINTENANCE,
+    ZONE,
+    Objects,
+    machine,
+    policy,
+    replicas,
+    stateful,
+)
 
 NO_DISRUPTION = budget("shop/db", min_available=2, selector={"app": "db"}, allowed=0)
 GOLD: dict[str, Any] = {"nodeSelector": {"disk": "gold"}}
@@ -113,6 +121,20 @@ def test_pods_that_are_to_be_left_alone_break_rules_in_peace(
     assert (plan.moves, plan.blocked) == ((), ())
     assert plan.idle_reason == NoMovesReason.NOTHING_TO_IMPROVE
     assert plan.before.measures["ConstraintRepair"]["rule_violations"] == 0
+
+
+@pytest.mark.parametrize("full", ["a", "ab"], ids=["one full node", "two of three"])
+def test_a_load_that_moves_could_only_pass_on_is_nothing_to_improve(full: str) -> None:
+    """Each pod is so large that the node it came to would be as full as the one it left."""
+    objects = [machine("a"), machine("b"), machine("c"), *replicas("db", full, cpu=6)]
+    plan = plan_for(objects, "LoadBalancing")
+    assert plan.before.measures["LoadBalancing"]["load_difference_ratio"] > 0.2
+    assert {blocked.blocker for blocked in plan.blocked} == {"NoGain"}
+    assert plan.idle_reason == NoMovesReason.NOTHING_TO_IMPROVE
+    number = "1 pod" if full == "a" else "2 pods"
+    assert plan.summary == (
+        f"Nothing to move: nothing would be gained by moving {number} that is worth a move."
+    )
 
 
 def test_replicas_that_are_not_quite_even_are_no_problem_where_they_cannot_go_elsewhere() -> None:

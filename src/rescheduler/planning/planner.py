@@ -21,7 +21,7 @@ from rescheduler.planning.context import DEFAULT_CONTEXT, PlanningContext
 from rescheduler.planning.movability.blocker import BEING_MIGRATED
 from rescheduler.planning.movability.group_parts import GroupPart
 from rescheduler.planning.plan import Assessment, BlockedPod, NoMovesReason, Plan
-from rescheduler.planning.plan_report import PlanReport
+from rescheduler.planning.plan_report import NO_GAIN, PlanReport
 from rescheduler.planning.planning_time import PlanningTime
 from rescheduler.planning.problem.problem import Problem
 from rescheduler.planning.safety_checks import failed_safety_check
@@ -261,7 +261,9 @@ def _why_idle(
     if not blocked:
         is_left = _has_nodes_to_relieve(problem)
         return NoMovesReason.ONLY_PODS_OF_NODES if is_left else NoMovesReason.NOTHING_TO_IMPROVE
-    is_leaving = _are_being_migrated(blocked)
+    if _stay_for(NO_GAIN, blocked):
+        return NoMovesReason.NOTHING_TO_IMPROVE
+    is_leaving = _stay_for(BEING_MIGRATED, blocked)
     return NoMovesReason.UNFINISHED_MOVES if is_leaving else NoMovesReason.ALL_BLOCKED
 
 
@@ -270,9 +272,9 @@ def _has_nodes_to_relieve(problem: Problem) -> bool:
     return bool(problem.objective.nodes_to_relieve(problem.load.used, problem.movable_on).any())
 
 
-def _are_being_migrated(blocked: Sequence[BlockedPod]) -> bool:
-    """Whether nothing is left to do but to finish earlier moves."""
-    return all(pod.blocker == BEING_MIGRATED for pod in blocked)
+def _stay_for(blocker: str, blocked: Sequence[BlockedPod]) -> bool:
+    """Whether it is the same for all: nothing is gained, or earlier moves are to be finished."""
+    return all(pod.blocker == blocker for pod in blocked)
 
 
 def _summary(
@@ -292,8 +294,11 @@ def _summary(
     if not blocked:
         names = ", ".join(strategy.name for strategy in problem.objective.strategies)
         return f"Nothing to move: no move would improve what is wanted of pods ({names})."
-    if _are_being_migrated(blocked):
-        said = f"Nothing to move: earlier moves of {_pods(len(blocked))} are not finished."
+    pods = _pods(len(blocked))
+    if _stay_for(NO_GAIN, blocked):
+        said = f"Nothing to move: nothing would be gained by moving {pods} that is worth a move."
+    elif _stay_for(BEING_MIGRATED, blocked):
+        said = f"Nothing to move: earlier moves of {pods} are not finished."
     else:
         counts = Counter(pod.blocker for pod in blocked).most_common(3)
         listed = ", ".join(f"{name} ({count})" for name, count in counts)
