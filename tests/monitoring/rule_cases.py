@@ -342,7 +342,9 @@ def healthy_day() -> Series:
         series(idle, f"_x722 1+0x{day - 723}", B, reason="NothingToImprove"),
         series("rescheduler_policy_last_reload_successful", short_trouble(1, 0, minutes=4), B),
         # An API server that is restarted refuses a move now and then, and more for a while.
-        moves(f"0+0.5x{day}", "0+0.01x540 5.4+1x9 15.4+0.01x800 stale"),
+        moves("0+0.5x720 stale", "0+0.01x540 5.4+1x9 15.4+0.01x169 stale"),
+        # In the evening only one pod is to be moved, and that is refused for four minutes.
+        moves(f"_x722 0+0x481 1+0x{day - 1205}", f"_x722 0+0x477 1+2x3 7+0x{day - 1205}", B),
         series("rescheduler_queue_failing", short_trouble(0, 5, minutes=14)),
         series("rescheduler_oldest_migration_seconds", short_trouble(140, 1000, minutes=4)),
         # Two moves fail when there are no others; later one in eleven.

@@ -247,14 +247,15 @@ POLICY_RELOAD_FAILED = Alert(
 
 # ------------------------------------------------------------ do moves end well?
 
-_NOT_CREATED = sum_of('rate(rescheduler_moves_skipped_total{reason="NotCreated"}[15m])')
-_CREATED = sum_of("rate(rescheduler_moves_requested_total[15m])")
+_NOT_CREATED = sum_of('rate(rescheduler_moves_skipped_total{reason="NotCreated"}[10m])')
+_CREATED = sum_of("rate(rescheduler_moves_requested_total[10m])")
 
 WRITES_REFUSED = Alert(
     "ReschedulerWritesRefused",
     WARNING,
     # What is refused is tried again at least every five minutes, and a new plan wants it anew in
-    # every round. A conflict, or an API server that is restarted, is over by then.
+    # every round. A conflict, or an API server that is restarted, is over by then, and no longer in
+    # the rates, which look back for less: otherwise one refusal would count for as long as this.
     "15m",
     f"{_NOT_CREATED} / ({_NOT_CREATED} + {_CREATED}) > 0.5"
     f" or {max_of('rescheduler_queue_failing')} > 0",
