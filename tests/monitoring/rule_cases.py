@@ -202,6 +202,15 @@ CASES = (
         fires_at_minute=61,
         labels={**TARGET, "reason": "AllBlocked"},
     ),
+    # For some minutes there is another reason, because a Deployment is scaled up.
+    Case(
+        alerts.NOTHING_PLANNED,
+        series("rescheduler_plan_idle", "1+0x40 stale _x4 1+0x60", reason="AllBlocked")
+        | series("rescheduler_plan_idle", "_x41 1+0x4 stale", reason="TooManyPendingPods")
+        | series("rescheduler_pods_to_drain", constant(3), plan="before", strategy="Any"),
+        fires_at_minute=61,
+        labels={**TARGET, "reason": "AllBlocked"},
+    ),
     Case(
         alerts.POLICY_RELOAD_FAILED,
         series("rescheduler_policy_last_reload_successful", "1+0x5 0+0x20"),

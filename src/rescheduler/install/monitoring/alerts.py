@@ -220,13 +220,16 @@ _OUT_OF_BALANCE = " or ".join(
 # under way; the policy allows none.
 _GOOD_REASONS = "NothingToImprove|OnlyPodsOfNodes|UnfinishedMoves|MovesTurnedOff"
 
+_IDLE = f'rescheduler_plan_idle{{reason!~"{_GOOD_REASONS}"}}'
+
 NOTHING_PLANNED = Alert(
     "ReschedulerNothingPlanned",
     INFO,
     # A budget or a pod that has just started blocks a move for a while. An hour is no such while.
+    # Whichever reason there is now: one that changes every few minutes lasts for no hour.
     "1h",
-    f"max by ({INSTALLATION}, reason) "
-    f'(rescheduler_plan_idle{{reason!~"{_GOOD_REASONS}"}}) > 0'
+    f"max by ({INSTALLATION}, reason) (max_over_time({_IDLE}[1h])) > 0"
+    f" and on ({INSTALLATION}) {max_of(_IDLE)} > 0"
     f" and on ({INSTALLATION}) ({_OUT_OF_BALANCE})",
     "The cluster is out of balance, and nothing is planned.",
     "Nodes are overloaded, pods break a rule or have to leave, or the load is uneven. For an hour "
