@@ -233,6 +233,12 @@ CASES = (
         series("rescheduler_queue_failing", "0+0x5 3+1x40"),
         fires_at_minute=30,
     ),
+    # The only one that fails is withdrawn after five minutes; the next round plans it anew.
+    Case(
+        alerts.WRITES_REFUSED,
+        series("rescheduler_queue_failing", f"0+0x5 {'1+0x4 0 ' * 8}"),
+        fires_at_minute=40,
+    ),
     Case(
         alerts.MIGRATION_STUCK,
         series("rescheduler_oldest_migration_seconds", "0+60x60"),

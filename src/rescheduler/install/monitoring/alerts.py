@@ -259,9 +259,11 @@ WRITES_REFUSED = Alert(
     # What is refused is tried again at least every five minutes, and a new plan wants it anew in
     # every round. A conflict, or an API server that is restarted, is over by then, and no longer in
     # the rates, which look back for less: otherwise one refusal would count for as long as this.
+    # A Migration that cannot be started is withdrawn after five minutes, and then nothing fails
+    # until the next round has planned it anew: so most of the time is enough.
     "15m",
     f"{_NOT_CREATED} / ({_NOT_CREATED} + {_CREATED}) > 0.5"
-    f" or {max_of('rescheduler_queue_failing')} > 0",
+    f" or avg_over_time(({max_of('rescheduler_queue_failing')} > bool 0)[10m:1m]) > 0.5",
     "The API server refuses what the rescheduler writes.",
     "The rescheduler in namespace {{ $labels.namespace }} cannot create most of the Migrations "
     "that it plans, or fails again and again with an object that is there. Pods are not moved, or "
