@@ -82,6 +82,9 @@ def shares_of(policy: Policy, arguments: tuple[str, ...]) -> dict[str, float]:
 
 
 def policy_hash(policy: Policy) -> str:
-    """The same for policies that say the same, in whatever words; replicas can be compared."""
+    """The same for policies with the same values, so that replicas can be compared.
+
+    A selector or a list that means the same and is written differently has another hash.
+    """
     content = msgspec.json.encode(policy, enc_hook=repr, order="deterministic")
     return hashlib.sha256(content).hexdigest()[:HASH_CHARACTERS]
