@@ -55,6 +55,49 @@ def test_what_has_finished_stays_finished(sandbox: Sandbox) -> None:
         sandbox.outside.patch(path, {"status": {"phase": "Pending"}})
 
 
+@pytest.mark.parametrize(
+    ("time", "is_accepted"),
+    [
+        ("2026-11-19T06:10:00Z", True),
+        ("2026-11-19T06:10:00.123456Z", True),
+        ("2026-11-19T06:10:00-05:30", True),
+        ("0000-01-01T00:00:00Z", False),
+        ("0001-01-01T00:00:00+12:00", False),
+        ("9999-12-31T23:59:59Z", False),
+        ("2026-11-19T06:10:00+99:99", False),
+    ],
+)
+def test_a_time_that_nobody_can_reckon_with_is_rejected(
+    sandbox: Sandbox, time: str, is_accepted: bool
+) -> None:
+    """A Migration or a record that cannot be decoded would keep all others from being read."""
+    path = sandbox.path("migrations", sandbox.migrate(POD, "a")) + "/status"
+    status = {"phase": "Failed", "finishedAt": time}
+    record = {
+        "apiVersion": "rescheduler.dev/v1alpha1",
+        "kind": "MoveRecord",
+        "metadata": {"name": f"{sandbox.namespace}-record"},
+        "spec": {
+            "namespace": sandbox.namespace,
+            "pod": "web-1",
+            "sourceNode": "a",
+            "targetNode": "b",
+            "outcome": "Landed",
+            "finishedAt": time,
+        },
+    }
+    records = "/apis/rescheduler.dev/v1alpha1/moverecords"
+    if is_accepted:
+        sandbox.outside.patch(path, {"status": status})
+        sandbox.outside.create(records, record)
+        sandbox.outside.delete(f"{records}/{sandbox.namespace}-record")
+        return
+    with pytest.raises(ApiError, match="finishedAt in body should match"):
+        sandbox.outside.patch(path, {"status": status})
+    with pytest.raises(ApiError, match="finishedAt in body should match"):
+        sandbox.outside.create(records, record)
+
+
 def test_kubectl_shows_the_progress(sandbox: Sandbox) -> None:
     sandbox.migrate(POD, "worker-3")
     shown = sandbox.cluster.kubectl("get", "mig", "--namespace", sandbox.namespace)

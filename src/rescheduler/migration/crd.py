@@ -16,6 +16,15 @@ GROUP, VERSION = API_VERSION.split("/")
 NAME = f"migrations.{GROUP}"
 
 MAX_TEXT_LENGTH, MAX_TIMEOUT_SECONDS = 4096, 86_400
+TIME = (
+    r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?"
+    r"(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
+)
+"""A time that can be decoded, and to which some hours can be added.
+
+The format `date-time` of the API server allows the year 0 and an offset of 99 hours. Migrations are
+not followed without all of them, so with one such time nothing would be moved any more.
+"""
 WAITING_TO_START = "waiting to be started"
 """The message of a Migration that no controller has looked at, or for which there is no slot."""
 WAITING = "waiting: "
@@ -42,7 +51,7 @@ def number(description: str, minimum: int = 0, **limits: Any) -> Schema:
 
 def moment(description: str) -> Schema:
     """The schema of a time."""
-    return {"type": "string", "format": "date-time", "description": description}
+    return {"type": "string", "format": "date-time", "pattern": TIME, "description": description}
 
 
 def one_of(values: type[StrEnum], description: str, **more: Any) -> Schema:
