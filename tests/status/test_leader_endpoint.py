@@ -85,6 +85,9 @@ def test_both_ways_to_a_pod_name_it() -> None:
         ("file:///etc/passwd", False),
         ("http://", False),
         ("http://x:99999", False),
+        ("http://x..example:8080", False),
+        (f"http://{'x' * 64}:8080", False),
+        ("http://[::1]:8080", True),
     ],
 )
 def test_an_address_is_that_of_a_web_server(url: str, is_good: bool) -> None:

@@ -139,6 +139,8 @@ def is_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
         _ = parts.port
+        # What looks up a host does this first, and its error is none that a lookup may have.
+        (parts.hostname or "").encode("idna")
     except ValueError:
         return False
     return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query
