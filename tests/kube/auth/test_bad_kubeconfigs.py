@@ -115,6 +115,10 @@ REFUSED: dict[str, tuple[Change, str]] = {
         cluster_with(server="https://127.0.0.1:lots"),
         CLUSTER + "server: expected a URL such as https://192.0.2.1:6443",
     ),
+    "a server whose host has an empty part": (
+        cluster_with(server="https://cluster..example:6443"),
+        CLUSTER + "server: expected a URL such as https://192.0.2.1:6443: encoding with 'idna'",
+    ),
     "a server with a password": (
         cluster_with(server=f"https://joe:{SECRET}@127.0.0.1"),
         CLUSTER + "server: expected a URL such as https://192.0.2.1:6443, without a user name",

@@ -22,6 +22,8 @@ def server_of(cluster: Entry[Cluster]) -> str:
         if not (parts.scheme and parts.netloc):
             parts = urlsplit(f"http://{server}")
         is_usable = parts.scheme in SERVER_SCHEMES and bool(parts.hostname) and parts.port != 0
+        # What looks up a host does this first, and its error is none that a lookup may have.
+        (parts.hostname or "").encode("idna")
     except ValueError as error:
         raise cluster.error("server", f"{expected}: {error}") from error
     if parts.username is not None or parts.password is not None:
