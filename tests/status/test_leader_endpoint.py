@@ -1,6 +1,7 @@
 """The leader's pod is found by its Lease and its arguments; what answers is not trusted."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ from rescheduler.status.leader_endpoint import (
     pod_of,
 )
 from rescheduler.status.status_document import VERSION, Note, ReplicaStatus, Role, SyncState
+from testcluster import TestCluster
 from testcluster.ports import pick_ports
 
 STATUS = ReplicaStatus(
@@ -160,3 +162,22 @@ async def test_an_address_is_asked_without_trust() -> None:
         "NotReached",
     ]
     assert notes[-1].sentence.endswith("is not reached: Connection refused.")
+
+
+async def test_a_host_that_is_not_known_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def knows_nobody(*args: object, **options: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", knows_nobody)
+    note = await ask_address("http://leader.example:8080")
+    assert isinstance(note, Note)
+    assert note.reason == "NotReached"
+    assert note.sentence.endswith("is not reached: Name or service not known.")
+
+
+async def test_a_certificate_that_is_not_accepted_is_said_to_be_so(cluster: TestCluster) -> None:
+    """That of the API server is of an authority that nothing here knows."""
+    note = await ask_address(cluster.server)
+    assert isinstance(note, Note)
+    assert note.reason == "NotReached"
+    assert "certificate verify failed" in note.sentence

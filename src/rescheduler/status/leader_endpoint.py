@@ -174,6 +174,9 @@ def in_words(error: Exception) -> str:
     """Why nobody answered."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, (aiohttp.ClientConnectorDNSError, aiohttp.ClientSSLError)):
+        # Their numbers are none of the operating system's.
+        return error.os_error.strerror or str(error)
     if isinstance(error, aiohttp.ClientConnectorError):
         # A list of what was tried, if a name has several addresses.
         return os.strerror(error.errno) if error.errno else "no connection"
