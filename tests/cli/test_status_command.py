@@ -13,12 +13,13 @@ from aiohttp import web
 
 from rescheduler.controller.leader_election.lease_object import LEASE
 from rescheduler.install.metadata import CONTROLLER, labels
-from rescheduler.kube.api_server import object_path
+from rescheduler.kube.api_server import collection_path, object_path
 from rescheduler.status.status_document import ClusterStatus
 from rescheduler.status.status_reader import StatusReader, StatusSource
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import pod
+from testcluster.client import JsonObject
 from testcluster.components import kubeconfig_text
 from testcluster.ports import pick_ports
 from testcluster.waiting import wait_until
@@ -152,6 +153,33 @@ async def test_what_was_known_stays_on_the_screen_while_the_server_is_away(
             assert listed(await shown("ApiServerUnavailable")) == listed(before)
             proxy.chaos = None
             assert listed(await shown("NoLease")) == listed(before)
+
+
+async def test_the_age_of_a_lease_goes_on_while_the_server_is_away(
+    sandbox: Sandbox, proxy: FaultProxy
+) -> None:
+    """It stood still at the second before, as if the leader were known to live."""
+    key = f"{sandbox.namespace}/held"
+    spec: JsonObject = {"holderIdentity": "somebody", "renewTime": "2026-01-01T00:00:00.000000Z"}
+    spec |= {"leaseDurationSeconds": 2**31 - 1}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec}
+    sandbox.outside.create(
+        collection_path(LEASE, sandbox.namespace), {**lease, "metadata": {"name": "held"}}
+    )
+    async with client_for(sandbox.cluster, proxy.url) as client:
+        reader = StatusReader(client, StatusSource((key,)))
+        async with reader.following():
+            ages = [renewed(await reader.read())]
+            proxy.chaos = lambda request: cut_at_once
+            proxy.cut_all()
+            ages += [renewed(await reader.read()) for _ in range(2)]
+    assert ages[0] < ages[1] < ages[2]
+
+
+def renewed(status: ClusterStatus) -> float:
+    assert status.lease is not None
+    assert status.lease.renewed_seconds_ago is not None
+    return status.lease.renewed_seconds_ago
 
 
 async def test_a_server_that_is_away_is_asked_for_one_thing_only(

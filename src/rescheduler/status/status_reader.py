@@ -91,7 +91,8 @@ class StatusReader:
             ListWatch(server, self._tables.nodes, SETTINGS),
             ListWatch(server, self._tables.pods, SETTINGS),
         ]
-        self._lease: LeaseState | None = None
+        self._lease: tuple[str, Lease] | None = None
+        """The Lease that was read last, with its key."""
         self._tasks: dict[ListWatch[Any], asyncio.Task[None]] = {}
         self._follows = False
 
@@ -156,9 +157,12 @@ class StatusReader:
                     # Nothing else will be answered either.
                     raise
                 notes.append(unread("the Lease", error))
-                return self._lease
-            self._lease = self._lease_state(key, found, notes)
-            return self._lease
+                return None if self._lease is None else self._lease_state(*self._lease)
+            self._lease = key, found
+            state = self._lease_state(key, found)
+            note = lease_note(state, found)
+            notes += [] if note is None else [note]
+            return state
         self._lease = None
         if not self._source.url:
             tried = " or ".join(self._source.leases)
@@ -171,24 +175,9 @@ class StatusReader:
             )
         return None
 
-    def _lease_state(self, key: str, lease: Lease, notes: list[Note]) -> LeaseState:
-        spec, now = lease.spec, self._server.server_clock.now()
-        age = seconds_since(spec.renew_time, now)
-        if not spec.holder_identity:
-            notes.append(
-                Note(
-                    ViewReason.NOBODY_LEADS,
-                    f"Nobody holds the Lease {key}, so nothing is planned or moved.",
-                )
-            )
-        elif age is not None and age > EXPIRED_AFTER * spec.lease_duration_seconds:
-            notes.append(
-                Note(
-                    ViewReason.LEASE_EXPIRED,
-                    f"{spec.holder_identity} has not renewed the Lease {key} for {age:.0f} s: "
-                    "it does not run, or does not reach the API server.",
-                )
-            )
+    def _lease_state(self, key: str, lease: Lease) -> LeaseState:
+        spec = lease.spec
+        age = seconds_since(spec.renew_time, self._server.server_clock.now())
         return LeaseState(key, spec.holder_identity, age, spec.lease_transitions)
 
     async def _ask_replica(
@@ -272,6 +261,23 @@ class StatusReader:
                     await watch.wait_synced()
         if watch.last_error is not None:
             notes.append(unread(watch.kind.plural, watch.last_error))
+
+
+def lease_note(state: LeaseState, lease: Lease) -> Note | None:
+    """That nobody leads, by a Lease that was just read; None if somebody does."""
+    key, age = state.key, state.renewed_seconds_ago
+    if not state.holder:
+        return Note(
+            ViewReason.NOBODY_LEADS,
+            f"Nobody holds the Lease {key}, so nothing is planned or moved.",
+        )
+    if age is not None and age > EXPIRED_AFTER * lease.spec.lease_duration_seconds:
+        return Note(
+            ViewReason.LEASE_EXPIRED,
+            f"{state.holder} has not renewed the Lease {key} for {age:.0f} s: "
+            "it does not run, or does not reach the API server.",
+        )
+    return None
 
 
 def unread(what: str, error: ReschedulerError) -> Note:
