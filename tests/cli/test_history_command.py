@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
 from typing import Any
 
@@ -40,11 +40,14 @@ def record(
         source_node="a.example",
         target_node="b.example",
         outcome=outcome,
-        finished_at=NOW - timedelta(hours=hours_ago),
         workload=WorkloadReference(kind, name, template_hash=template_hash) if name else None,
         mode=Mode.HANDOFF,
         strategy=strategy,
-        **{"reason": "b has more room", **fields},
+        **{
+            "reason": "b has more room",
+            "finished_at": NOW - timedelta(hours=hours_ago),
+            **fields,
+        },
     )
     return MoveRecord(Identity(name=pod), spec)
 
@@ -121,6 +124,16 @@ def test_moves_are_counted_by_day_strategy_and_workload(
     assert "2026-03-01" in capsys.readouterr().out
     print_counts([], "day")
     assert capsys.readouterr().out == "No moves.\n"
+
+
+def test_times_are_those_of_utc_whoever_wrote_them(capsys: pytest.CaptureFixture[str]) -> None:
+    far = datetime(2026, 3, 1, 23, 30, tzinfo=timezone(timedelta(hours=-5)))
+    records = [record(finished_at=far)]
+    print_moves(records)
+    assert capsys.readouterr().out.startswith("2026-03-02 04:30  shop/web-1")
+    assert [row["day"] for row in counts(records, "day")] == ["2026-03-02"]
+    last = datetime.max.replace(tzinfo=timezone(timedelta(hours=-5)))
+    assert [row["day"] for row in counts([record(finished_at=last)], "day")] == ["9999-12-31"]
 
 
 def test_a_deployment_is_one_workload_through_all_its_rollouts() -> None:

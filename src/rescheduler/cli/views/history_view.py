@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -35,7 +36,7 @@ BY_HAND = "by hand"
 """The strategy of moves that a person requested."""
 
 _GROUPS: dict[str, Callable[[MoveRecord], str]] = {
-    "day": lambda record: record.spec.finished_at.strftime("%Y-%m-%d"),
+    "day": lambda record: _in_utc(record).strftime("%Y-%m-%d"),
     "strategy": lambda record: record.spec.strategy or BY_HAND,
     "workload": lambda record: _workload(record),
 }
@@ -158,7 +159,16 @@ def _names(records: Sequence[MoveRecord]) -> Mapping[str, str]:
 
 
 def _time(record: MoveRecord) -> str:
-    return record.spec.finished_at.strftime("%Y-%m-%d %H:%M")
+    return _in_utc(record).strftime("%Y-%m-%d %H:%M")
+
+
+def _in_utc(record: MoveRecord) -> datetime:
+    """When it ended. The controller writes UTC; somebody else may have written another zone."""
+    try:
+        return record.spec.finished_at.astimezone(UTC)
+    except OverflowError:
+        # In the first or the last hours that there are. An older definition accepts these.
+        return record.spec.finished_at
 
 
 def _route(record: MoveRecord, names: Mapping[str, str]) -> str:
