@@ -4,11 +4,14 @@ import asyncio
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from email.utils import format_datetime
 from functools import partial
 from typing import Any
 
 import pytest
+from aiohttp import web
 
+from rescheduler.cli.options import ClusterAccess
 from rescheduler.cli.views.history_view import as_json, counts, print_counts, print_moves
 from rescheduler.migration.memory.move_filter import MoveFilter
 from rescheduler.migration.memory.move_record import MoveRecord, MoveRecordSpec
@@ -16,10 +19,12 @@ from rescheduler.migration.migration_object import WorkloadReference
 from rescheduler.model.moves import Mode, Outcome
 from rescheduler.model.objects import Identity
 from tests.cli.conftest import Result
+from tests.kube.faultproxy import Exchange, FaultProxy
 from tests.kube.support import eventually
 from tests.migration.support import Sandbox, controller_on, other_node
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+POD = {"metadata": {"name": "web-1", "uid": "0"}}
 Command = Callable[..., Result]
 
 
@@ -182,6 +187,33 @@ async def test_a_move_is_shown_when_its_migration_is_gone(
     assert day["Landed"] == 1
     ever = await history("--since", "99999999h", "-o", "json")
     assert (ever.code, ever.out) == (0, after.out), ever.err
+
+
+async def test_how_long_ago_a_move_was_is_counted_by_the_clock_of_the_server(
+    sandbox: Sandbox, proxy: FaultProxy, access: ClusterAccess, command: Command
+) -> None:
+    """It is an hour behind ours, and so are those who wrote down when the move ended."""
+    hour_ago = datetime.now(UTC) - timedelta(hours=1)
+
+    async def from_an_hour_ago(exchange: Exchange) -> web.StreamResponse:
+        async with exchange.server_answer() as answer:
+            headers = {"Date": format_datetime(hour_ago, usegmt=True)}
+            return web.Response(
+                status=answer.status,
+                body=await answer.read(),
+                content_type=answer.content_type,
+                headers=headers,
+            )
+
+    path = sandbox.path("migrations", sandbox.migrate(POD, "b")) + "/status"
+    ended = f"{hour_ago - timedelta(minutes=5):%Y-%m-%dT%H:%M:%SZ}"
+    ending = {"phase": "Completed", "outcome": "Landed", "finishedAt": ended}
+    sandbox.outside.patch(path, {"status": ending})
+    proxy.chaos = lambda request: from_an_hour_ago
+    options = ("--kubeconfig", access.kubeconfig, "-n", sandbox.namespace, "-o", "json")
+    history = partial(asyncio.to_thread, command, "history", *options)
+    assert len(json.loads((await history("--since", "10m")).out)["moves"]) == 1
+    assert json.loads((await history("--since", "4m")).out)["moves"] == []
 
 
 def test_a_time_that_is_none_is_an_error_for_people(command: Command) -> None:

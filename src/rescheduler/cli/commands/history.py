@@ -12,6 +12,8 @@ from rescheduler.errors import NotFound
 from rescheduler.model.moves import Outcome
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rescheduler.migration.memory.move_record import MoveRecord
 
 MOST_SECONDS = 100 * 365 * 86_400.0
@@ -71,32 +73,33 @@ def history(
     The cluster remembers two weeks, and at most 2,000 moves, also when Migrations are deleted.
     """
     import asyncio
-    from datetime import UTC, datetime, timedelta
+    from datetime import timedelta
 
     from rescheduler.migration.memory.move_filter import MoveFilter
 
-    earliest = None
-    if since is not None:
-        # No move is older than this, and no date older than year 1.
-        seconds = min(seconds_given("--since", since), MOST_SECONDS)
-        earliest = datetime.now(UTC) - timedelta(seconds=seconds)
+    # No move is older than this, and no date older than year 1.
+    seconds = None if since is None else min(seconds_given("--since", since), MOST_SECONDS)
+    records, now = asyncio.run(read(ClusterAccess(kubeconfig, context)))
+    earliest = None if seconds is None else now - timedelta(seconds=seconds)
     ending = None if outcome is None else Outcome(outcome)
     wanted = MoveFilter(namespace, earliest, strategy, workload, ending)
-    records = asyncio.run(read(ClusterAccess(kubeconfig, context)))
     show([record for record in records if wanted.accepts(record)], by, output)
 
 
-async def read(access: ClusterAccess) -> "list[MoveRecord]":
-    """All moves that are over, the latest first."""
+async def read(access: ClusterAccess) -> "tuple[list[MoveRecord], datetime]":
+    """All moves that are over, the latest first, and the time by the clock of the API server."""
     from rescheduler.cli.connection import connect
     from rescheduler.migration.memory.record_reading import read_records
     from rescheduler.migration.migration_watches import CrdMissing
 
     async with connect(access) as server:
         try:
-            return await read_records(server, lambda text: print(f"Note: {text}", file=sys.stderr))
+            records = await read_records(
+                server, lambda text: print(f"Note: {text}", file=sys.stderr)
+            )
         except NotFound as error:
             raise CrdMissing from error
+        return records, server.server_clock.now()
 
 
 def show(records: "list[MoveRecord]", by: GroupedBy | None, output: HistoryOutput) -> None:
