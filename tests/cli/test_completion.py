@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -21,19 +22,26 @@ COMMAND = Path(sys.executable).with_name("rescheduler")
 # What bash does when Tab is pressed in the last of the words.
 PRESS_TAB = """
 source <(rescheduler completion bash)
+COMP_LINE=$1
+COMP_POINT=${#COMP_LINE}
+current=$2
+shift 2
 COMP_WORDS=("$@")
 COMP_CWORD=$(($# - 1))
-_rescheduler_completion rescheduler
+_rescheduler_completion rescheduler "$current"
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 
 def completed(*words: str, kubeconfig: Path | None = None) -> list[str]:
-    """What bash suggests for the last word."""
+    """What bash suggests for the last word, or for what is behind its last ":" or "="."""
+    pieces = [piece for word in words for piece in re.split("([:=]+)", word) if piece or not word]
+    current = re.split("[:=]", words[-1])[-1]
+    line = " ".join(("rescheduler", *words))
     bash = shutil.which("bash")
     assert bash is not None
     done = subprocess.run(
-        [bash, "--norc", "-c", PRESS_TAB, "bash", "rescheduler", *words],
+        [bash, "--norc", "-c", PRESS_TAB, "bash", line, current, "rescheduler", *pieces],
         env={
             "PATH": f"{COMMAND.parent}:{os.environ['PATH']}",
             "HOME": "/nonexistent",
@@ -85,6 +93,26 @@ def test_nodes_and_pods_of_the_live_cluster_are_completed(sandbox: Sandbox) -> N
     assert completed("explain", "no?name/web", kubeconfig=kubeconfig) == []
     found = completed("drain", "--kubeconfig", str(kubeconfig), names[0])
     assert found == [names[0]], "the option counts, too"
+
+
+def test_bash_completes_words_with_colons_and_equals_signs(
+    tmp_path: Path, sandbox: Sandbox
+) -> None:
+    """bash takes these for words of their own, and keeps what is before the last one."""
+    file = tmp_path / "kubeconfig"
+    before, contexts, only = sandbox.cluster.kubeconfig.read_text().partition("contexts:\n")
+    cloud = "arn:aws:eks:eu-west-1:123:cluster"
+    both = [only.replace("name: testcluster", f"name: {cloud}/{name}") for name in ("prod", "test")]
+    file.write_text(f"{before}{contexts}{''.join(both)}")
+    (name,) = sandbox.add_nodes("a")
+    found = completed("plan", "--context", "arn:aws:eks:eu-west-1:123:", kubeconfig=file)
+    assert found == ["cluster/prod", "cluster/test"]
+    assert completed("plan", "--context", f"{cloud}/p", kubeconfig=file) == ["cluster/prod"]
+    assert completed("plan", f"--context={cloud}/t", kubeconfig=file) == ["cluster/test"]
+    context_option = ("--context", f"{cloud}/test")
+    assert completed("drain", *context_option, name, kubeconfig=file) == [name]
+    assert completed("drain", f"--kubeconfig={file}", *context_option, name) == [name]
+    assert completed("move", *context_option, f"--to={name}", kubeconfig=file) == [name]
 
 
 def test_names_come_from_every_page_of_a_long_list(
