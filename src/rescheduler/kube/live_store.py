@@ -125,7 +125,8 @@ class LiveStore:
 
     def status(self) -> list[KindStatus]:
         """How up to date the table of each kind is."""
-        return [self._status_of(watch) for watch in self._watches]
+        now = self._clock()
+        return [kind_status(watch.kind.name, watch, now) for watch in self._watches]
 
     def ages(self) -> dict[str, float]:
         """By resource: seconds since what is known of it was last known to be up to date."""
@@ -168,21 +169,18 @@ class LiveStore:
         """Call back with every change of a kind, until what is returned is called."""
         return next(watch for watch in self._watches if watch.kind is kind).subscribe(callback)
 
-    def _status_of(self, watch: ListWatch[Any]) -> KindStatus:
-        error = watch.last_error
-        return KindStatus(
-            kind=watch.kind.name,
-            synced=watch.synced,
-            age_seconds=watch.age(self._clock()),
-            last_error=None if error is None else str(error),
-        )
-
     def _still_waiting(self) -> Unavailable:
         waiting = [watch for watch in self._watches if not watch.synced]
         errors = [str(watch.last_error) for watch in waiting if watch.last_error is not None]
         names = ", ".join(watch.kind.plural for watch in waiting)
         why = errors[0] if errors else "the server has not answered yet"
         return Unavailable("LIST", f"still without a first list of {names}: {why}")
+
+
+def kind_status(name: str, watch: ListWatch[Any], now: float) -> KindStatus:
+    """How much is known about one kind."""
+    error = watch.last_error
+    return KindStatus(name, watch.synced, watch.age(now), None if error is None else str(error))
 
 
 def no_list_of(kinds: Sequence[str], errors: Iterable[str | None]) -> str:

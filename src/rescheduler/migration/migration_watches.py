@@ -9,7 +9,13 @@ from rescheduler.errors import NotFound, SettingsError
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.clock import WALL_CLOCK
 from rescheduler.kube.listwatch import ListWatch, WatchSettings
-from rescheduler.kube.live_store import LiveStore, all_of, no_list_of
+from rescheduler.kube.live_store import (
+    KindStatus,
+    LiveStore,
+    all_of,
+    kind_status,
+    no_list_of,
+)
 from rescheduler.labels import MIGRATION_ID, MIGRATION_NAME, ORIGINAL_POD
 from rescheduler.migration import migration_labels
 from rescheduler.migration.crd import NAME
@@ -149,14 +155,25 @@ class MigrationWatches:
         found = {watch.kind.plural: watch.age(now) for watch in watches}
         return {resource: age for resource, age in found.items() if age is not None}
 
+    def status(self) -> list[KindStatus]:
+        """How up to date what is known of each kind is, that of the store included."""
+        watches = {**self._needed_watches(), "MoveRecord": self.memory.watch}
+        own = [kind_status(name, watch, self._clock()) for name, watch in watches.items()]
+        return [*self.store.status(), *own]
+
+    def _needed_watches(self) -> dict[str, ListWatch[Any]]:
+        return {"Migration": self._migration_watch, "Pod of a Migration": self._pod_watch}
+
+    @property
+    def are_listed(self) -> bool:
+        """Whether Migrations and their pods have been listed once."""
+        return all(watch.synced for watch in self._needed_watches().values())
+
     def why_not_loaded(self) -> str:
         """Why the cluster, Migrations and their pods are not known well; empty if they are."""
         if why := self.store.why_not_current():
             return why
-        watches: dict[str, ListWatch[Any]] = {
-            "Migration": self._migration_watch,
-            "Pod of a Migration": self._pod_watch,
-        }
+        watches = self._needed_watches()
         waiting = {name: watch for name, watch in watches.items() if not watch.synced}
         errors = [str(watch.last_error or "") for watch in waiting.values()]
         missing = no_list_of(list(waiting), errors)

@@ -1,11 +1,13 @@
 """What a replica answers at `/status`, from what its parts know at this moment."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from rescheduler.controller.leader_election.elector import LeaderElector
 from rescheduler.controller.program import Program
 from rescheduler.kube.clock import Clock
-from rescheduler.kube.live_store import LiveStore
+from rescheduler.kube.live_store import KindStatus, LiveStore
 from rescheduler.kube.transport import version_number
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.status.cluster_load import node_summary, reservation_summary
@@ -49,7 +51,7 @@ class ReplicaReporter:
             program=version_number(),
             role=self._role(),
             time=self._clock.now(),
-            sync=sync_state(program.store),
+            sync=self._sync(),
             replica="" if elector is None else elector.identity,
             leader="" if elector is None else elector.leader,
             lease="" if elector is None else elector.lease_key,
@@ -60,6 +62,13 @@ class ReplicaReporter:
             nodes=node_summary(tables),
             reservations=reservation_summary(tables),
         )
+
+    def _sync(self) -> SyncState:
+        watches = self._program.watches
+        # A dry run can do without Migrations.
+        is_loaded = watches.store.age() is not None and (self._dry_run or watches.are_listed)
+        problem = watches.store.why_not_current() if self._dry_run else watches.why_not_loaded()
+        return SyncState(is_loaded, watches.age(), cut(problem), failing(watches.status()))
 
     def _failing_objects(self) -> tuple[FailingObject, ...]:
         failing = sorted(self._program.failing.items())[:MOST_LISTED]
@@ -101,9 +110,13 @@ class ExtenderReporter:
 def sync_state(store: LiveStore) -> SyncState:
     """How well the cluster is known."""
     age = store.age()
-    failing = tuple(
+    return SyncState(age is not None, age, cut(store.why_not_current()), failing(store.status()))
+
+
+def failing(kinds: Iterable[KindStatus]) -> tuple[KindState, ...]:
+    """The kinds that cannot be followed at the moment."""
+    return tuple(
         KindState(status.kind, cut(status.last_error), status.age_seconds)
-        for status in store.status()
+        for status in kinds
         if status.last_error is not None
     )
-    return SyncState(age is not None, age, cut(store.why_not_current()), failing)
