@@ -155,6 +155,38 @@ async def test_what_was_known_stays_on_the_screen_while_the_server_is_away(
             assert listed(await shown("NoLease")) == listed(before)
 
 
+async def test_who_may_read_only_the_second_lease_is_told_who_leads(sandbox: Sandbox) -> None:
+    """It was not asked for, because the first one may not be read, whether or not it exists."""
+    cluster, namespace = sandbox.cluster, sandbox.namespace
+    group = "rbac.authorization.k8s.io"
+    rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get"]}
+    common = {"apiVersion": f"{group}/v1", "metadata": {"name": "r", "namespace": namespace}}
+    binding = {
+        "kind": "RoleBinding",
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": "r"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "powerless"}],
+    }
+    apply(cluster, {**common, "kind": "Role", "rules": [rule]}, {**common, **binding})
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "held"},
+        "spec": {"holderIdentity": "somebody"},
+    }
+    sandbox.outside.create(collection_path(LEASE, namespace), lease)
+    async with client_for(cluster, token=cluster.powerless_token) as client:
+        source = StatusSource(("forbidden/rescheduler", f"{namespace}/held"))
+
+        # The API server learns about rights a moment after they are given.
+        async with asyncio.timeout(30):
+            while True:
+                found = await StatusReader(client, source).read()
+                if found.lease is not None:
+                    break
+                await asyncio.sleep(0.1)
+    assert found.lease.holder == "somebody"
+
+
 async def test_the_age_of_a_lease_goes_on_while_the_server_is_away(
     sandbox: Sandbox, proxy: FaultProxy
 ) -> None:

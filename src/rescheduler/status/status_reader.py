@@ -146,14 +146,19 @@ class StatusReader:
     # ------------------------------------------------------------ the leader
 
     async def _read_lease(self, notes: list[Note]) -> LeaseState | None:
-        """Who leads, by the first Lease that exists."""
+        """Who leads, by the first Lease that exists and may be read."""
+        refused: Forbidden | None = None
         for key in self._source.leases:
             try:
                 found = await self._server.get(object_path(LEASE, key), Lease)
             except NotFound:
                 continue
+            except Forbidden as error:
+                # Whoever may read the other one may not know whether this one exists.
+                refused = refused or error
+                continue
             except ApiError as error:
-                if not self._follows and not self._source.url and not isinstance(error, Forbidden):
+                if not self._follows and not self._source.url:
                     # Nothing else will be answered either.
                     raise
                 notes.append(unread("the Lease", error))
@@ -163,6 +168,9 @@ class StatusReader:
             note = lease_note(state, found)
             notes += [] if note is None else [note]
             return state
+        if refused is not None:
+            notes.append(unread("the Lease", refused))
+            return None if self._lease is None else self._lease_state(*self._lease)
         self._lease = None
         if not self._source.url:
             tried = " or ".join(self._source.leases)
