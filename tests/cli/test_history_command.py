@@ -1,6 +1,7 @@
 """`rescheduler history` shows moves that are over, also when their Migrations are gone."""
 
 import asyncio
+import io
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from rich.console import Console
 
 from rescheduler.cli.options import ClusterAccess
+from rescheduler.cli.views import history_view
 from rescheduler.cli.views.history_view import as_json, counts, print_counts, print_moves
 from rescheduler.migration.memory.move_filter import MoveFilter
 from rescheduler.migration.memory.move_record import MoveRecord, MoveRecordSpec
@@ -129,6 +132,16 @@ def test_moves_are_counted_by_day_strategy_and_workload(
     assert "2026-03-01" in capsys.readouterr().out
     print_counts([], "day")
     assert capsys.readouterr().out == "No moves.\n"
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_terminal_without_arrows_gets_none(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    screen = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="backslashreplace")
+    monkeypatch.setattr(history_view, "console", lambda: Console(file=screen, width=width))
+    print_moves([record()])
+    screen.flush()
+    assert b"a -> b" in screen.buffer.getvalue()
+    assert b"\\u2192" not in screen.buffer.getvalue()
 
 
 def test_times_are_those_of_utc_whoever_wrote_them(capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,7 +49,8 @@ def print_moves(records: Sequence[MoveRecord]) -> None:
         out.print("No moves.")
         return
     shown = records[:MOST_MOVES]
-    out.print(_table(shown) if out.width >= WIDE else Group(*_lines(shown)))
+    arrow = "->" if out.options.ascii_only else "→"
+    out.print(_table(shown, arrow) if out.width >= WIDE else Group(*_lines(shown, arrow)))
     if len(records) > len(shown):
         rest = len(records) - len(shown)
         out.print(f"and {rest:,} earlier ones; use --since, -o json or --by to see less or all")
@@ -119,10 +120,11 @@ def as_json(records: Sequence[MoveRecord]) -> list[dict[str, Any]]:
     ]
 
 
-def _table(records: Sequence[MoveRecord]) -> Table:
+def _table(records: Sequence[MoveRecord], arrow: str) -> Table:
     """A line per move."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    for title in ("Ended (UTC)", "Pod", "From → to", "Mode", "Outcome", "Strategy", "Why"):
+    route = f"From {arrow} to"
+    for title in ("Ended (UTC)", "Pod", route, "Mode", "Outcome", "Strategy", "Why"):
         table.add_column(title, overflow="fold", ratio=1 if title == "Why" else None)
     names = _names(records)
     for record in records:
@@ -130,7 +132,7 @@ def _table(records: Sequence[MoveRecord]) -> Table:
         table.add_row(
             _time(record),
             escaped(record.pod_key),
-            _route(record, names),
+            _route(record, names, arrow),
             str(spec.mode or ""),
             _outcome(record),
             escaped(spec.strategy or BY_HAND),
@@ -139,13 +141,13 @@ def _table(records: Sequence[MoveRecord]) -> Table:
     return table
 
 
-def _lines(records: Sequence[MoveRecord]) -> Iterator[RenderableType]:
+def _lines(records: Sequence[MoveRecord], arrow: str) -> Iterator[RenderableType]:
     """The move in one line, the reason in the next."""
     names = _names(records)
     for record in records:
         line = Text(f"{_time(record)}  ", style="dim")
         line.append(escaped(record.pod_key), style="not dim bold")
-        line.append(f"  {_route(record, names)}  ", style="not dim")
+        line.append(f"  {_route(record, names, arrow)}  ", style="not dim")
         line.append_text(_outcome(record))
         yield line
         why = f"{record.spec.strategy or BY_HAND}: {_why(record)}"
@@ -171,8 +173,8 @@ def _in_utc(record: MoveRecord) -> datetime:
         return record.spec.finished_at
 
 
-def _route(record: MoveRecord, names: Mapping[str, str]) -> str:
-    return f"{names[record.spec.source_node]} → {names[record.spec.target_node]}"
+def _route(record: MoveRecord, names: Mapping[str, str], arrow: str) -> str:
+    return f"{names[record.spec.source_node]} {arrow} {names[record.spec.target_node]}"
 
 
 def _outcome(record: MoveRecord) -> Text:
