@@ -87,6 +87,12 @@ def test_nothing_is_done_for_a_pod_that_is_placed_or_gone(refusing: Refusing, pl
     assert [refusing.look() for _ in range(3)] == [[], [], []]
 
 
+def test_a_node_that_is_gone_accepts_nothing(refusing: Refusing) -> None:
+    remove(refusing.tables, refusing.big("3"))
+    remove(refusing.tables, node("a"))
+    assert [refusing.look() for _ in range(3)] == [[], [], []]
+
+
 def test_with_many_refused_the_newest_are_remembered() -> None:
     tables = tables_of([node("a", cpu="1", memory="8Gi")])
     extender = extender_for(tables, strict_filter=True, cpu_threshold=10.0)

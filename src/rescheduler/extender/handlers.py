@@ -163,6 +163,9 @@ class ExtenderHandlers:
         return PodOnNodes(request.pod, request.requests, request.demand, rows)
 
     def _accepts(self, asked: PodOnNodes) -> bool:
+        # A node that is gone would accept any pod, like one that our watch has not shown yet.
+        rows = self._loads.still_there(asked.rows, self.policy.maintenance_label)
+        asked = replace(asked, rows=rows)
         decision = self._filtered(asked, self._resolved(asked, reserve=False))
         return bool(len(decision.passed))
 

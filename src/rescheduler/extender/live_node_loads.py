@@ -63,6 +63,7 @@ class LiveNodeLoads:
         self._label = maintenance_label
         self._changes_seen = 0
         # Rows that no node has, or none any more, look like those of unknown nodes.
+        self._is_there = np.zeros(_FIRST_SIZE, bool)
         self._number = np.zeros(_FIRST_SIZE, np.int64)
         self._capacity = np.full((len(MEASURED), _FIRST_SIZE), np.inf)
         self._under_maintenance = np.zeros(_FIRST_SIZE, bool)
@@ -78,6 +79,11 @@ class LiveNodeLoads:
             capacity=np.where(known, self._capacity[:, rows], np.inf),
             used=self._used(rows),
         )
+
+    def still_there(self, rows: NodeRows, maintenance_label: NodeLabel) -> NodeRows:
+        """These rows, all of which nodes had, without those whose nodes are gone."""
+        self._refresh(maintenance_label)
+        return rows[self._is_there[rows]]
 
     def mean_load(self) -> float:
         """The mean load of all nodes that take pods, whether they are in a request or not."""
@@ -112,6 +118,7 @@ class LiveNodeLoads:
     def _refresh_row(self, row: int) -> None:
         self._grow_to(row + 1)
         found = self._nodes.at(row)
+        self._is_there[row] = found is not None
         if found is None:
             self._capacity[:, row] = np.inf
             self._under_maintenance[row] = self._takes_pods[row] = False
@@ -129,6 +136,7 @@ class LiveNodeLoads:
         if missing <= 0:
             return
         more = max(missing, len(self._number))
+        self._is_there = np.pad(self._is_there, (0, more))
         self._number = np.pad(self._number, (0, more))
         self._capacity = np.pad(self._capacity, ((0, 0), (0, more)), constant_values=np.inf)
         self._under_maintenance = np.pad(self._under_maintenance, (0, more))
