@@ -1,10 +1,14 @@
 """A pod that we refused everywhere is tried again, also if only we see that a node accepts it."""
 
+import asyncio
+import logging
 import signal
 from pathlib import Path
 
 import pytest
 
+from rescheduler.extender.retries.scheduling_retries import SchedulingRetries
+from rescheduler.kube.live_store import cancel
 from rescheduler.labels import ACCEPTED_AT
 from rescheduler.settings import Policy
 from testcluster.builders import node, pod
@@ -14,7 +18,9 @@ from testcluster.waiting import wait_until
 from tests.conftest import Start
 from tests.extender.extender_requests import extender_for, filtered, put, remove, tables_of
 from tests.extender.kube_scheduler import Pods
-from tests.migration.support import Sandbox
+from tests.kube.support import eventually
+from tests.migration.admission_policies import webhook_down
+from tests.migration.support import Sandbox, client_for
 
 LATE = pod("shop/late", cpu="2", memory="1Gi")
 
@@ -37,7 +43,7 @@ class Refusing:
 
     def look(self) -> list[str]:
         """The pods that are to be tried again."""
-        return [pod.name for pod in self.extender.take_accepted()]
+        return [refused.pod.name for refused in self.extender.take_accepted()]
 
 
 @pytest.fixture
@@ -87,6 +93,21 @@ def test_nothing_is_done_for_a_pod_that_is_placed_or_gone(refusing: Refusing, pl
     assert [refusing.look() for _ in range(3)] == [[], [], []]
 
 
+def test_a_pod_that_is_put_back_is_taken_again_unless_the_scheduler_has_asked_meanwhile(
+    refusing: Refusing,
+) -> None:
+    put(refusing.tables, refusing.big("500m"))
+    assert refusing.extender.take_accepted() == []
+    (taken,) = refusing.extender.take_accepted()
+    refusing.extender.put_back(taken)
+    assert refusing.look() == ["late"]
+    put(refusing.tables, refusing.big("3"))
+    assert refusing.ask() == []
+    put(refusing.tables, refusing.big("500m"))
+    refusing.extender.put_back(taken)
+    assert [refusing.look() for _ in range(2)] == [[], ["late"]]
+
+
 def test_a_node_that_is_gone_accepts_nothing(refusing: Refusing) -> None:
     remove(refusing.tables, refusing.big("3"))
     remove(refusing.tables, node("a"))
@@ -102,7 +123,7 @@ def test_with_many_refused_the_newest_are_remembered() -> None:
         assert filtered(extender, late, ["a"]) == []
     extender.policy = Policy(cpu_threshold=100.0)
     assert extender.take_accepted() == []
-    names = [pod.name for pod in extender.take_accepted()]
+    names = [refused.pod.name for refused in extender.take_accepted()]
     assert names == [f"p{number}" for number in range(50, 150)]
 
 
@@ -122,3 +143,32 @@ def test_a_policy_that_allows_more_places_a_pod_that_the_scheduler_had_given_up(
     found = sandbox.pod("late")
     assert found is not None
     assert ACCEPTED_AT in found["metadata"]["annotations"]
+
+
+async def test_a_pod_is_tried_again_after_the_api_server_could_not_be_told(
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    pods = sandbox.path("pods")
+    late = pod(f"{sandbox.namespace}/late", cpu="2", schedulerName="nobody")
+    late = sandbox.outside.create(pods, late)
+    extender = extender_for([node("a", cpu="4"), late], strict_filter=True, cpu_threshold=10.0)
+    assert filtered(extender, late, ["a"]) == []
+
+    def annotations() -> JsonObject:
+        found: JsonObject = sandbox.outside.get(f"{pods}/late")["metadata"]["annotations"]
+        return found
+
+    def touch() -> None:
+        sandbox.outside.patch(f"{pods}/late", {"metadata": {"annotations": {"touched": "yes"}}})
+
+    touch()
+    async with client_for(sandbox.cluster) as client:
+        retries = SchedulingRetries(client, client.server_clock.now)
+        running = asyncio.create_task(retries.run(extender.take_accepted, extender.put_back))
+        with webhook_down(sandbox, "pods", touch):
+            extender.policy = Policy(cpu_threshold=100.0)
+            await eventually(lambda: "Failed to have a pod scheduled again" in caplog.text)
+            assert ACCEPTED_AT not in annotations()
+        await eventually(lambda: ACCEPTED_AT in annotations())
+        await cancel([running])

@@ -121,7 +121,9 @@ class ExtenderServer:
             tasks = [
                 asyncio.create_task(self._keep_registered(source, tls, credentials)),
                 asyncio.create_task(self._marker.run()),
-                asyncio.create_task(self._retries.run(self._extender.take_accepted)),
+                asyncio.create_task(
+                    self._retries.run(self._extender.take_accepted, self._extender.put_back)
+                ),
                 asyncio.create_task(self._recorder.run()),
             ]
             try:

@@ -34,13 +34,12 @@ from rescheduler.extender.protocol import (
     ExtenderBindingResult,
     decoded,
 )
-from rescheduler.extender.retries.refused_pods import PodOnNodes, RefusedPods
+from rescheduler.extender.retries.refused_pods import PodOnNodes, RefusedPod, RefusedPods
 from rescheduler.extender.scheduling_request import SchedulingRequest, column
 from rescheduler.extender.scheduling_response import FilteredNodes, ScoredNodes
 from rescheduler.extender.waiting_migrations import PromisedRoom, WaitingMigrations
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.event_recorder import EventRecorder, about_pod
-from rescheduler.migration.moving_pod import PodMeta
 from rescheduler.model.snapshot import Bools
 from rescheduler.model.tables.cluster_tables import ClusterTables
 from rescheduler.settings import Policy
@@ -152,9 +151,13 @@ class ExtenderHandlers:
             self._on_overload(args.node)
         return msgspec.json.encode(ExtenderBindingResult())
 
-    def take_accepted(self) -> list[PodMeta]:
+    def take_accepted(self) -> list[RefusedPod]:
         """Pods that were refused everywhere and would not be now, though nobody asks again."""
         return self._refused.take_accepted(self._accepts)
+
+    def put_back(self, taken: RefusedPod) -> None:
+        """The scheduler could not be told about such a pod: take it again later."""
+        self._refused.put_back(taken)
 
     # ------------------------------------------------------------ what we know about a request
 

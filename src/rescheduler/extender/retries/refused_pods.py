@@ -41,6 +41,11 @@ class RefusedPod:
     was_accepted: bool = False
     """Whether some node would have accepted it."""
 
+    @property
+    def pod(self) -> PodMeta:
+        """The pod."""
+        return self.asked.pod
+
 
 class RefusedPods:
     """The newest of them, by uid."""
@@ -52,7 +57,15 @@ class RefusedPods:
     def add(self, refused: PodOnNodes) -> None:
         """Remember a pod that was just refused on all these nodes."""
         self.forget(refused.pod.uid)
-        self._refused[refused.pod.uid] = RefusedPod(refused)
+        self._add(RefusedPod(refused))
+
+    def put_back(self, taken: RefusedPod) -> None:
+        """Remember a pod after all that was taken, unless the scheduler has asked meanwhile."""
+        if taken.pod.uid not in self._refused:
+            self._add(taken)
+
+    def _add(self, refused: RefusedPod) -> None:
+        self._refused[refused.pod.uid] = refused
         if len(self._refused) > MOST_PODS:
             self._refused.popitem(last=False)
 
@@ -60,26 +73,26 @@ class RefusedPods:
         """A pod was accepted, and the scheduler knows."""
         self._refused.pop(uid, None)
 
-    def take_accepted(self, accepts: Callable[[PodOnNodes], bool]) -> list[PodMeta]:
+    def take_accepted(self, accepts: Callable[[PodOnNodes], bool]) -> list[RefusedPod]:
         """Those that some node accepted at the last look, and accepts now: nobody has asked since.
 
         They are no longer remembered.
         """
         taken = []
         for uid, refused in list(self._refused.items()):
-            pod, was_accepted = refused.asked.pod, refused.was_accepted
+            pod, was_accepted = refused.pod, refused.was_accepted
             if self._pods.is_placed(pod.key) or self._has_gone(refused):
                 self.forget(uid)
                 continue
             refused.was_accepted = accepts(refused.asked)
             if was_accepted and refused.was_accepted:
                 self.forget(uid)
-                taken.append(pod)
+                taken.append(refused)
         return taken
 
     def _has_gone(self, refused: RefusedPod) -> bool:
         """Whether the table had a pod and has it no longer. At first its watch may be behind."""
-        is_known = self._pods.held_by(refused.asked.pod.key) is not None
+        is_known = self._pods.held_by(refused.pod.key) is not None
         has_gone = refused.was_known and not is_known
         refused.was_known = is_known
         return has_gone

@@ -6,10 +6,12 @@ an annotation is written on it.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from rescheduler.errors import ReschedulerError
+from rescheduler.errors import OutcomeUnknown, ReschedulerError, Unavailable
+from rescheduler.extender.retries.refused_pods import RefusedPod
 from rescheduler.kube.api_server import ApiServer, object_path
 from rescheduler.labels import ACCEPTED_AT
 from rescheduler.migration.migration_labels import rfc3339
@@ -28,14 +30,29 @@ class SchedulingRetries:
         self._server = server
         self._clock = clock
 
-    async def run(self, take_accepted: Callable[[], Sequence[PodMeta]]) -> None:
-        """Have pods tried again that are given, until cancelled."""
+    async def run(
+        self,
+        take_accepted: Callable[[], Sequence[RefusedPod]],
+        put_back: Callable[[RefusedPod], None],
+    ) -> None:
+        """Have pods tried again that are given, until cancelled.
+
+        If the API server does not answer, they are put back: by the time it does, they may have
+        been placed, or no node may accept them.
+        """
         while True:
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
-            for pod in take_accepted():
-                await self._have_tried_again(pod)
+            waiting = deque(take_accepted())
+            while waiting:
+                refused = waiting.popleft()
+                if not await self._have_tried_again(refused.pod):
+                    # The others first: only this one may be what cannot be changed.
+                    for taken in (*waiting, refused):
+                        put_back(taken)
+                    break
 
-    async def _have_tried_again(self, pod: PodMeta) -> None:
+    async def _have_tried_again(self, pod: PodMeta) -> bool:
+        """Write the annotation; False if that may succeed later."""
         extra = {"pod": pod.key}
         annotations = {ACCEPTED_AT: rfc3339(self._clock())}
         # Another pod may have got the name meanwhile: the API server then reports a conflict.
@@ -46,5 +63,6 @@ class SchedulingRetries:
             logger.debug(
                 "Failed to have a pod scheduled again", extra=extra | {"error": str(error)}
             )
-        else:
-            logger.info("A pod that was refused has nodes again", extra=extra)
+            return not isinstance(error, (Unavailable, OutcomeUnknown))
+        logger.info("A pod that was refused has nodes again", extra=extra)
+        return True
