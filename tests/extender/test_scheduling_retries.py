@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from rescheduler.extender.retries import scheduling_retries
+from rescheduler.extender.retries.refused_pods import RefusedPod
 from rescheduler.extender.retries.scheduling_retries import SchedulingRetries
+from rescheduler.kube.clock import WALL_CLOCK
 from rescheduler.kube.live_store import cancel
 from rescheduler.labels import ACCEPTED_AT
 from rescheduler.settings import Policy
@@ -16,7 +19,14 @@ from testcluster.client import JsonObject
 from testcluster.serving import serve
 from testcluster.waiting import wait_until
 from tests.conftest import Start
-from tests.extender.extender_requests import extender_for, filtered, put, remove, tables_of
+from tests.extender.extender_requests import (
+    NO_SERVER,
+    extender_for,
+    filtered,
+    put,
+    remove,
+    tables_of,
+)
 from tests.extender.kube_scheduler import Pods
 from tests.kube.support import eventually
 from tests.migration.admission_policies import webhook_down
@@ -172,3 +182,24 @@ async def test_a_pod_is_tried_again_after_the_api_server_could_not_be_told(
             assert ACCEPTED_AT not in annotations()
         await eventually(lambda: ACCEPTED_AT in annotations())
         await cancel([running])
+
+
+async def test_an_error_of_the_program_ends_nothing_and_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(scheduling_retries, "SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(scheduling_retries, "SECONDS_AFTER_ERROR", 0.0)
+    looks = 0
+
+    def take_accepted() -> list[RefusedPod]:
+        nonlocal looks
+        looks += 1
+        raise KeyError("surprise")
+
+    retries = SchedulingRetries(NO_SERVER, WALL_CLOCK.now)
+    running = asyncio.create_task(retries.run(take_accepted, NO_SERVER))
+    await eventually(lambda: looks > 2 or running.done())
+    await cancel([running])
+    assert looks > 2
+    assert "Failed to look at refused pods" in caplog.text
+    assert "KeyError: 'surprise'" in caplog.text

@@ -21,6 +21,8 @@ from rescheduler.model.kinds import POD
 logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_LOOKS = 1.0
+# After an error of this program, which the next look most likely meets, too.
+SECONDS_AFTER_ERROR = 60.0
 
 
 class SchedulingRetries:
@@ -40,16 +42,30 @@ class SchedulingRetries:
         If the API server does not answer, they are put back: by the time it does, they may have
         been placed, or no node may accept them.
         """
+        seconds = SECONDS_BETWEEN_LOOKS
         while True:
-            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
-            waiting = deque(take_accepted())
-            while waiting:
-                refused = waiting.popleft()
-                if not await self._have_tried_again(refused.pod):
-                    # The others first: only this one may be what cannot be changed.
-                    for taken in (*waiting, refused):
-                        put_back(taken)
-                    break
+            await asyncio.sleep(seconds)
+            seconds = SECONDS_BETWEEN_LOOKS
+            try:
+                await self._look(take_accepted, put_back)
+            except Exception:
+                # The scheduler is answered all the same, and without us tries again, only later.
+                logger.exception("Failed to look at refused pods")
+                seconds = SECONDS_AFTER_ERROR
+
+    async def _look(
+        self,
+        take_accepted: Callable[[], Sequence[RefusedPod]],
+        put_back: Callable[[RefusedPod], None],
+    ) -> None:
+        waiting = deque(take_accepted())
+        while waiting:
+            refused = waiting.popleft()
+            if not await self._have_tried_again(refused.pod):
+                # The others first: only this one may be what cannot be changed.
+                for taken in (*waiting, refused):
+                    put_back(taken)
+                return
 
     async def _have_tried_again(self, pod: PodMeta) -> bool:
         """Write the annotation; False if that may succeed later."""
