@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
+from rescheduler.cli.inputs import load_policy
 from rescheduler.cli.log_options import Level, LogFormat, LogOptions
 from rescheduler.cli.logs.json_format import JsonFormatter
 from rescheduler.cli.logs.log_output import OWN_LOGGER, LogOutput
 from rescheduler.cli.logs.text_format import KeyValueFormatter
+from rescheduler.cli.signals import run_until_signalled
 from rescheduler.log_context import MigrationFields, about_migration
 from rescheduler.settings import LogLevel, Policy
 from testcluster.waiting import wait_until
@@ -268,3 +270,24 @@ def test_the_error_that_ends_the_program_is_logged(
     (error,) = [line["error"] for line in lines if line["level"] == "error"]
     assert f"{tmp_path}/tls.crt: cannot be read" in error
     assert program.returncode == 2
+
+
+class Surprised:
+    """A program that ends by an error nobody thought of."""
+
+    policy = Policy()
+
+    async def run(self) -> None:
+        raise KeyError("surprise")
+
+    def stop(self) -> None:
+        """Nothing to do."""
+
+
+async def test_an_unexpected_error_that_ends_the_program_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(KeyError):
+        await run_until_signalled(Surprised(), load_policy(None), LogOutput(LogOptions()))
+    (error,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "KeyError: 'surprise'" in json.loads(JsonFormatter().format(error))["traceback"]

@@ -55,5 +55,8 @@ async def run_until_signalled(
         # It is also printed, but who collects logs looks for records.
         logger.error("Ended by an error", extra={"error": str(error)})
         raise
+    except Exception:
+        logger.exception("Ended by an unexpected error")
+        raise
     finally:
         reloading.cancel()
