@@ -22,7 +22,7 @@ from rescheduler.migration.migration_object import (
 from rescheduler.migration.state_machine.actions import MigrationEvent
 from rescheduler.model.moves import Mode, Outcome
 from rescheduler.model.rules.node_availability import DEFAULT_MAINTENANCE_LABEL, NodeLabel
-from rescheduler.planning.context import MoveInFlight, PlanningContext
+from rescheduler.planning.context import MoveInFlight, PastMove, PlanningContext
 from rescheduler.planning.movability.blocker import PASSING
 from rescheduler.planning.plan import BlockedPod
 from rescheduler.planning.planner import make_plan
@@ -183,6 +183,21 @@ def test_pods_on_their_way_or_waiting_for_their_turn_are_no_pods_that_stay() -> 
     recorder = RecordedEvents()
     MaintenanceReporter(recorder).report(snapshot, plan, DEFAULT_MAINTENANCE_LABEL)
     assert [reason for _, reason, _ in recorder.events] == ["MaintenanceStarted"]
+
+
+def test_pods_that_stay_are_reported_once_though_the_reason_says_for_how_long_it_holds() -> None:
+    owner = deployment("shop/web", replicas=1)
+    owned = replicaset("shop/web-5d", replicas=1, owner=owner)
+    web = pod("shop/web-5d-1", on="a", owner=owned)
+    snapshot = snapshot_of([owner, owned, labelled("a"), node("b"), web, pod("shop/bare", on="a")])
+    landed = PastMove("shop/web-5d-0", "ReplicaSet/shop/web-5d", "b", "a", Outcome.LANDED, 100.0)
+    recorder = RecordedEvents()
+    reporter = MaintenanceReporter(recorder)
+    for now in (110.0, 140.0):
+        plan = make_plan(snapshot, MAINTENANCE, PlanningContext(now=now, history=(landed,)))
+        reporter.report(snapshot, plan, DEFAULT_MAINTENANCE_LABEL)
+    assert [reason for _, reason, _ in recorder.events] == ["MaintenanceStarted", "PodsStay"]
+    assert "ended here 10 s ago" in recorder.events[1][2]
 
 
 @pytest.mark.parametrize("blocker", sorted(PASSING))

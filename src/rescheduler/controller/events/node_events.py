@@ -5,11 +5,12 @@ emptied, when it is empty, and when only pods are left that stay; not one per ro
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
 
+from rescheduler.kube.event_correlator import shape_of
 from rescheduler.kube.event_recorder import EventRecorder, about_node
 from rescheduler.model.objects import Node
 from rescheduler.model.pod_templates import PodTemplate
@@ -43,8 +44,8 @@ class _Progress:
     label: NodeLabel
     """The label that it is emptied for."""
     had_pods: bool = False
-    staying: str = ""
-    """What was last said about pods that stay."""
+    staying: Mapping[str, str] = field(default_factory=dict)
+    """The pods that were last said to stay, and why, without numbers."""
 
 
 class MaintenanceReporter:
@@ -85,7 +86,7 @@ class MaintenanceReporter:
             # A node that was empty from the beginning was not emptied.
             if progress.had_pods:
                 self._record(node, NodeEvent.EMPTIED, emptied(name))
-            progress.had_pods, progress.staying = False, ""
+            progress.had_pods, progress.staying = False, {}
             return
         if not progress.had_pods:
             progress.had_pods = True
@@ -95,10 +96,11 @@ class MaintenanceReporter:
         # As long as others are on their way, what keeps a pod back may pass.
         if len(why) < len(leaving):
             return
-        staying = pods_stay(name, why)
+        # A reason may say how long something has been so: that changes with every round.
+        staying = {pod: shape_of(reason) for pod, reason in why.items()}
         if staying != progress.staying:
             progress.staying = staying
-            self._record(node, NodeEvent.PODS_STAY, staying)
+            self._record(node, NodeEvent.PODS_STAY, pods_stay(name, why))
 
     def _record(self, node: Node, event: NodeEvent, message: str) -> None:
         about = about_node(node.metadata.name, node.metadata.uid)
