@@ -1,6 +1,7 @@
 """Events read as sentences, are counted when they repeat, and say how far a node is emptied."""
 
 import asyncio
+import logging
 import re
 from contextlib import suppress
 from typing import Any
@@ -10,8 +11,10 @@ import pytest
 
 from rescheduler.controller.events.migration_events import WARNINGS, sentence
 from rescheduler.controller.events.node_events import MaintenanceReporter, is_stuck, pods_stay
+from rescheduler.kube.client import Client
 from rescheduler.kube.event_recorder import EventRecorder, about_pod
 from rescheduler.kube.live_store import cancel
+from rescheduler.log_context import MigrationFields, about_migration
 from rescheduler.migration.migration_object import (
     Migration,
     MigrationMeta,
@@ -34,6 +37,7 @@ from testcluster.client import JsonObject
 from testcluster.snapshots import snapshot_of
 from tests.controller.test_planning_loop import planning_loop_on, set_maintenance
 from tests.extender.extender_requests import RecordedEvents
+from tests.kube.support import QUICK_CLIENT, credentials
 from tests.migration.support import Sandbox, client_for, node_of
 from tests.planning.test_planner import MAINTENANCE
 
@@ -205,6 +209,26 @@ def test_a_blocker_that_passes_is_known_and_makes_no_pod_stay(blocker: str) -> N
     assert blocker in BLOCKER_ADVICE
     assert not is_stuck(BlockedPod("shop/web", blocker, ""))
     assert is_stuck(BlockedPod("shop/web", "BarePod", ""))
+
+
+async def test_each_line_about_sending_an_event_of_a_migration_names_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    nobody = credentials("http://127.0.0.1:1", "token")
+    async with Client(nobody, QUICK_CLIENT) as client:
+        recorder = EventRecorder(client)
+        running = asyncio.create_task(recorder.run())
+        with caplog.filtering(MigrationFields()):
+            with about_migration("shop/move"):
+                recorder.record(about_pod("shop", "web-1", "1"), "Tried", "Tried it.")
+            await recorder.flush(60)
+        await cancel([running])
+    found = {(record.getMessage(), vars(record).get("migration")) for record in caplog.records}
+    assert found == {
+        ("Failed a call and will repeat it", "shop/move"),
+        ("Failed to send an Event", "shop/move"),
+    }
 
 
 # ---------------------------------------------------------------- on a cluster

@@ -108,10 +108,11 @@ class EventRecorder:
 
     async def _try_to_send(self, event: CorrelatedEvent, context: Context | None = None) -> None:
         extra = {"reason": event.reason, "object": event.about["name"]}
-        # What is logged is about what was handled when the Event was recorded.
-        run = context.run if context is not None else copy_context().run
+        # What is logged is about what was handled when the Event was recorded, also by the client.
+        context = context or copy_context()
+        run = context.run
         try:
-            await self._send(event)
+            await asyncio.create_task(self._send(event), context=context)
         except ReschedulerError as error:
             run(logger.debug, "Failed to send an Event", extra={**extra, "error": str(error)})
         except Exception:
