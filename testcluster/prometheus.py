@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -32,10 +33,8 @@ global:
   evaluation_interval: 1s
 rule_files: [{rules}]
 scrape_configs:
-- job_name: {job}
-  static_configs:
-  - targets: [{targets}]
-    labels: {{namespace: {namespace}}}
+- job_name: rescheduler
+  static_configs: {installations}
 """
 
 
@@ -72,18 +71,20 @@ class Prometheus:
         self,
         programs: PrometheusPrograms,
         directory: Path,
-        targets: list[str],
+        installations: Mapping[str, Sequence[str]],
         rules: Path,
-        job: str = "rescheduler",
-        namespace: str = "rescheduler",
     ) -> None:
+        """Of each installation, by its namespace, the addresses of its replicas."""
         self._directory = directory
         (port,) = pick_ports(1)
         self._url = f"http://127.0.0.1:{port}"
         configuration = directory / "prometheus.yaml"
-        listed = ", ".join(json.dumps(target) for target in targets)
+        listed = [
+            {"targets": list(replicas), "labels": {"namespace": namespace}}
+            for namespace, replicas in installations.items()
+        ]
         configuration.write_text(
-            CONFIGURATION.format(rules=rules, job=job, targets=listed, namespace=namespace)
+            CONFIGURATION.format(rules=rules, installations=json.dumps(listed))
         )
         self._command = [
             str(programs.prometheus),

@@ -7,7 +7,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -44,9 +44,7 @@ class Served:
 
     def client_context(self) -> ssl.SSLContext:
         """TLS for a client that the server accepts."""
-        context = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
-        context.load_cert_chain(self.directory / "client.crt", self.directory / "client.key")
-        return context
+        return client_context(self.directory)
 
 
 def serve(start: StartCommand, directory: Path, policy: str = "{}") -> Served:
@@ -94,9 +92,18 @@ def served(kubeconfig: Path, directory: Path) -> Iterator[Served]:
             process.wait()
 
 
-def write_certificates(directory: Path, names: tuple[str, ...] = ("127.0.0.1",)) -> Bundle:
-    """A new CA and the certificates that it signs, in files."""
-    bundle = new_bundle(names, datetime.now(UTC))
+def client_context(directory: Path) -> ssl.SSLContext:
+    """TLS for a client with the certificate that is in a directory."""
+    context = ssl.create_default_context(cafile=str(directory / "ca.crt"))
+    context.load_cert_chain(directory / "client.crt", directory / "client.key")
+    return context
+
+
+def write_certificates(
+    directory: Path, names: tuple[str, ...] = ("127.0.0.1",), age: timedelta = timedelta()
+) -> Bundle:
+    """A CA and the certificates that it signs, in files, as if they had been made so long ago."""
+    bundle = new_bundle(names, datetime.now(UTC) - age)
     directory.mkdir(parents=True, exist_ok=True)
     for name, content in (
         ("ca.crt", bundle.trusted),

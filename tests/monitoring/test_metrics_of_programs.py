@@ -23,7 +23,7 @@ from testcluster import TestCluster
 from testcluster.builders import pod
 from testcluster.client import JsonObject
 from testcluster.ports import pick_ports
-from testcluster.serving import write_certificates
+from testcluster.serving import client_context, write_certificates
 from testcluster.waiting import wait_until
 from tests.conftest import SayAtTheEnd, failed, new_sandbox, serve_migrations, stop
 from tests.controller.test_planning_loop import set_maintenance
@@ -198,8 +198,7 @@ def reserve_room(sandbox: Sandbox) -> None:
 
 
 def ask_and_check(port: int, health: int, certificates: Path, serving: bytes) -> None:
-    context = ssl.create_default_context(cafile=str(certificates / "ca.crt"))
-    context.load_cert_chain(certificates / "client.crt", certificates / "client.key")
+    context = client_context(certificates)
     url = f"https://127.0.0.1:{port}"
     args = {"Pod": pod("shop/web"), "NodeNames": ["a"]}
     for verb in ("filter", "prioritize"):

@@ -1,7 +1,6 @@
 """A real Prometheus scrapes a controller that moves pods, and runs every expression we ship."""
 
 import json
-import ssl
 import subprocess
 import urllib.request
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from rescheduler.settings import StrategyName
 from testcluster.builders import pod
 from testcluster.ports import pick_ports
 from testcluster.prometheus import Prometheus, PrometheusPrograms
-from testcluster.serving import write_certificates
+from testcluster.serving import client_context, write_certificates
 from testcluster.waiting import wait_until
 from tests.conftest import Start
 from tests.controller.test_planning_loop import set_maintenance
@@ -62,14 +61,12 @@ class Controller:
 
     def post(self, path: str, body: object) -> None:
         """Send a request as kube-scheduler or the API server does."""
-        context = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
-        context.load_cert_chain(self.directory / "client.crt", self.directory / "client.key")
         request = urllib.request.Request(
             f"https://{self.serving}{path}",
             json.dumps(body).encode(),
             {"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, context=context) as answer:
+        with urllib.request.urlopen(request, context=client_context(self.directory)) as answer:
             assert answer.status == 200
 
 
@@ -106,7 +103,8 @@ def test_every_expression_has_an_answer_and_no_metric_a_fault(
 ) -> None:
     directory = tmp_path / "prometheus"
     directory.mkdir()
-    with Prometheus(prometheus_programs, directory, [controller.monitoring], RULES) as prometheus:
+    scraped = {"rescheduler": [controller.monitoring]}
+    with Prometheus(prometheus_programs, directory, scraped, RULES) as prometheus:
         ask_extender_and_webhook(controller)
         asked = {name for expression in expressions() for name in used_metrics(expression)}
         wait_until(
