@@ -1,7 +1,7 @@
 """Puts Migrations into words: which are under way, and why some do not go on. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from rescheduler.migration.crd import WAITING_TO_START
@@ -11,18 +11,31 @@ from rescheduler.status.reasons import MigrationReason
 from rescheduler.status.status_document import MigrationState, MigrationSummary, cut
 
 MOST_MIGRATIONS = 50
+# Of each phase, if there are so many: else those that wait would hide those that have failed.
+LEAST_OF_A_PHASE = 10
 SHOWN_ORDER = (Phase.IN_PROGRESS, Phase.PENDING, Phase.FAILED)
 RECENT = timedelta(hours=24)
 
 
 def migration_summary(migrations: Iterable[Migration], now: datetime) -> MigrationSummary:
     """All Migrations counted, and those listed that are not over or failed."""
-    found = list(migrations)
+    found = sorted(migrations, key=lambda each: each.key)
     phases = Counter(str(migration.status.phase) for migration in found)
-    interesting = [migration for migration in found if migration.status.phase in SHOWN_ORDER]
-    interesting.sort(key=lambda each: (SHOWN_ORDER.index(each.status.phase), each.key))
-    listed = tuple(migration_state(each, now) for each in interesting[:MOST_MIGRATIONS])
+    listed = tuple(migration_state(each, now) for each in most_interesting(found))
     return MigrationSummary(dict(sorted(phases.items())), listed)
+
+
+def most_interesting(found: Sequence[Migration]) -> list[Migration]:
+    """Those that are shown, with some of every phase."""
+    of_phase = {
+        phase: [each for each in found if each.status.phase == phase] for phase in SHOWN_ORDER
+    }
+    kept = {phase: min(len(of_phase[phase]), LEAST_OF_A_PHASE) for phase in SHOWN_ORDER}
+    chosen: list[Migration] = []
+    for phase in SHOWN_ORDER:
+        del kept[phase]
+        chosen += of_phase[phase][: MOST_MIGRATIONS - len(chosen) - sum(kept.values())]
+    return chosen
 
 
 def migration_state(migration: Migration, now: datetime) -> MigrationState:
