@@ -74,6 +74,9 @@ def record(
         (MoveFilter(workload="ReplicaSet/web-5d9"), True),
         (MoveFilter(workload="web"), True),
         (MoveFilter(workload="Deployment/web"), True),
+        (MoveFilter(workload="ReplicaSet/shop/web-5d9"), True),
+        (MoveFilter(workload="Deployment/shop/web"), True),
+        (MoveFilter(workload="Deployment/data/web"), False),
         (MoveFilter(workload="StatefulSet/web"), False),
         (MoveFilter(workload="api"), False),
         (MoveFilter(outcome=Outcome.LANDED), True),
@@ -198,6 +201,11 @@ async def test_a_move_is_shown_when_its_migration_is_gone(
     by_day = await history("--by", "day", "-o", "json")
     (day,) = json.loads(by_day.out)["byDay"]
     assert day["Landed"] == 1
+    for by in ("workload", "strategy"):
+        counted = await history("--by", by, "-o", "json")
+        (group,) = json.loads(counted.out)[f"by{by.title()}"]
+        same = await history(f"--{by}", group[by], "-o", "json")
+        assert same.out == after.out, group
     ever = await history("--since", "99999999h", "-o", "json")
     assert (ever.code, ever.out) == (0, after.out), ever.err
 

@@ -52,11 +52,18 @@ def history(
         typer.Option(metavar="DURATION", help="Only moves that ended in this time, such as 24h."),
     ] = None,
     strategy: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only moves that it planned.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only moves that it planned; `by hand` for those that a person requested.",
+        ),
     ] = None,
     workload: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Only pods of this workload; also KIND/NAME."),
+        typer.Option(
+            metavar="NAME",
+            help="Only pods of this workload; also KIND/NAME or KIND/NAMESPACE/NAME.",
+        ),
     ] = None,
     outcome: Annotated[Ending | None, typer.Option(help="Only moves that ended like this.")] = None,
     by: Annotated[
@@ -75,6 +82,7 @@ def history(
     import asyncio
     from datetime import timedelta
 
+    from rescheduler.cli.views.history_view import BY_HAND
     from rescheduler.migration.memory.move_filter import MoveFilter
 
     # No move is older than this, and no date older than year 1.
@@ -82,7 +90,8 @@ def history(
     records, now = asyncio.run(read(ClusterAccess(kubeconfig, context)))
     earliest = None if seconds is None else now - timedelta(seconds=seconds)
     ending = None if outcome is None else Outcome(outcome)
-    wanted = MoveFilter(namespace, earliest, strategy, workload, ending)
+    planned_by = "" if strategy == BY_HAND else strategy
+    wanted = MoveFilter(namespace, earliest, planned_by, workload, ending)
     show([record for record in records if wanted.accepts(record)], by, output)
 
 

@@ -16,7 +16,8 @@ class MoveFilter:
     """When it must have ended, or later."""
     strategy: str | None = None
     workload: str | None = None
-    """Name of its workload, or `KIND/NAME`. That of a Deployment stands for its ReplicaSets."""
+    """Name of its workload, `KIND/NAME`, or `KIND/NAMESPACE/NAME` as moves are counted by it. That
+    of a Deployment stands for its ReplicaSets."""
     outcome: Outcome | None = None
 
     def accepts(self, record: MoveRecord) -> bool:
@@ -36,8 +37,11 @@ class MoveFilter:
         workload = record.spec.workload
         if workload is None:
             return False
-        kind, name = workload.kind, workload.name
-        names = {name, f"{kind}/{name}"}
-        if deployment := record.deployment:
-            names |= {deployment, f"Deployment/{deployment}"}
-        return self.workload in names
+        names = [(workload.kind, workload.name)]
+        if record.deployment:
+            names.append(("Deployment", record.deployment))
+        namespace = record.spec.namespace
+        return any(
+            self.workload in (name, f"{kind}/{name}", f"{kind}/{namespace}/{name}")
+            for kind, name in names
+        )
