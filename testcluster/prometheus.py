@@ -28,8 +28,8 @@ ANSWER_SECONDS = 30.0
 
 CONFIGURATION = """\
 global:
-  scrape_interval: 500ms
-  scrape_timeout: 500ms
+  scrape_interval: {milliseconds}ms
+  scrape_timeout: {milliseconds}ms
   evaluation_interval: 1s
 rule_files: [{rules}]
 scrape_configs:
@@ -65,7 +65,7 @@ class PrometheusError(Exception):
 
 
 class Prometheus:
-    """A Prometheus that scrapes addresses of this machine twice a second, and evaluates rules."""
+    """A Prometheus that scrapes addresses of this machine often, and evaluates rules."""
 
     def __init__(
         self,
@@ -73,8 +73,12 @@ class Prometheus:
         directory: Path,
         installations: Mapping[str, Sequence[str]],
         rules: Path,
+        scrape_seconds: float = 0.5,
     ) -> None:
-        """Of each installation, by its namespace, the addresses of its replicas."""
+        """Of each installation, by its namespace, the addresses of its replicas.
+
+        Metrics that are not answered in the time between two scrapes are gone until the next one.
+        """
         self._directory = directory
         (port,) = pick_ports(1)
         self._url = f"http://127.0.0.1:{port}"
@@ -84,7 +88,11 @@ class Prometheus:
             for namespace, replicas in installations.items()
         ]
         configuration.write_text(
-            CONFIGURATION.format(rules=rules, installations=json.dumps(listed))
+            CONFIGURATION.format(
+                rules=rules,
+                milliseconds=round(1000 * scrape_seconds),
+                installations=json.dumps(listed),
+            )
         )
         self._command = [
             str(programs.prometheus),
