@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from rescheduler.planning.context import MoveInFlight, PlanningContext
 from rescheduler.planning.plan import NoMovesReason, Plan
 from rescheduler.planning.planner import make_plan
 from testcluster.builders import budget, pod, statefulset
@@ -135,6 +136,39 @@ def test_a_load_that_moves_could_only_pass_on_is_nothing_to_improve(full: str) -
     assert plan.summary == (
         f"Nothing to move: nothing would be gained by moving {number} that is worth a move."
     )
+
+
+def test_system_pods_on_full_nodes_do_not_make_such_a_load_a_problem() -> None:
+    system = [pod(f"kube-system/dns-{name}", on=name, cpu="100m") for name in "abc"]
+    objects = [machine("a"), machine("b"), machine("c"), *replicas("db", "a", cpu=6), *system]
+    plan = plan_for(objects, "LoadBalancing")
+    assert {blocked.blocker for blocked in plan.blocked} == {"NoGain", "ExcludedNamespace"}
+    assert plan.idle_reason == NoMovesReason.NOTHING_TO_IMPROVE
+    assert plan.summary == (
+        "Nothing to move: nothing would be gained by moving 1 pod that is worth a move."
+    )
+
+
+@pytest.mark.parametrize("others", [(), ("shop/db-1",)], ids=["alone", "beside a migration"])
+def test_pods_that_take_long_to_stop_are_on_their_way(others: tuple[str, ...]) -> None:
+    owner, *pods = stateful("db", "aa"[: 1 + len(others)])
+    pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    objects = [machine("a", labels=MAINTENANCE), machine("b"), owner, *pods]
+    in_flight = tuple(MoveInFlight(key, "b") for key in others)
+    context = PlanningContext(in_flight=in_flight)
+    plan = make_plan(snapshot_of(objects), policy("NodeMaintenance"), context)
+    assert plan.moves == ()
+    assert plan.idle_reason == NoMovesReason.UNFINISHED_MOVES
+    number = "2 pods" if others else "1 pod"
+    assert plan.summary == f"Nothing to move: {number} on the way or being deleted already."
+
+
+def test_replicas_that_are_not_quite_even_are_no_problem_where_they_may_not_move() -> None:
+    scratch = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+    objects = [machine("a"), machine("b"), *replicas("db", "aaa", **scratch)]
+    plan = plan_for(objects, "TopologySpread")
+    assert (plan.moves, plan.blocked) == ((), ())
+    assert plan.idle_reason == NoMovesReason.NOTHING_TO_IMPROVE
 
 
 def test_replicas_that_are_not_quite_even_are_no_problem_where_they_cannot_go_elsewhere() -> None:

@@ -26,7 +26,7 @@ _MOST_NODES_REPORTED = 100
 # Of the steps of a plan: so many nodes may have changed before nodes are looked at anew. In a plan
 # of thousands of steps, it would take seconds to look at all nodes before each of them.
 _CHANGES_PER_STEP = 1 / 500
-# What is gained at least if a pod leaves that could be moved, and cannot go anywhere. Less is not
+# What is gained at least if a pod leaves that cannot be moved, or cannot go anywhere. Less is not
 # worth a report: it is about a node, and replicas that are not quite even are no problem.
 _WORTH_A_REPORT = 1.0
 
@@ -204,10 +204,10 @@ class PlanReport:
         for pod, node, strategy, gain in PodsToRelieve(
             self._problem, self._violations, self._moved, known
         ):
-            blocker = movability.blocker(pod)
-            if blocker is None and gain >= _WORTH_A_REPORT:
-                blocker = finder.blocker(pod, node)
-            if blocker is not None and blocker.name not in LEFT_ALONE | {NO_GAIN}:
+            if gain < _WORTH_A_REPORT:
+                continue
+            blocker = movability.blocker(pod) or finder.blocker(pod, node)
+            if blocker.name not in LEFT_ALONE | {NO_GAIN}:
                 yield BlockedPod(keys[pod], blocker.name, blocker.detail, strategy)
 
     def _nodes_to_relieve(self) -> list[tuple[int, str]]:

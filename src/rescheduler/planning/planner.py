@@ -9,7 +9,7 @@ pod once the old one is gone and, for a handoff, also while it is still there.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +18,7 @@ import numpy as np
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.assessment import assess, pods_in_use
 from rescheduler.planning.context import DEFAULT_CONTEXT, PlanningContext
-from rescheduler.planning.movability.blocker import BEING_MIGRATED
+from rescheduler.planning.movability.blocker import BEING_DELETED, BEING_MIGRATED, LEFT_ALONE
 from rescheduler.planning.movability.group_parts import GroupPart
 from rescheduler.planning.plan import Assessment, BlockedPod, NoMovesReason, Plan
 from rescheduler.planning.plan_report import NO_GAIN, PlanReport
@@ -261,10 +261,9 @@ def _why_idle(
     if not blocked:
         is_left = _has_nodes_to_relieve(problem)
         return NoMovesReason.ONLY_PODS_OF_NODES if is_left else NoMovesReason.NOTHING_TO_IMPROVE
-    if _stay_for(NO_GAIN, blocked):
+    if _is_nothing_gained(blocked):
         return NoMovesReason.NOTHING_TO_IMPROVE
-    is_leaving = _stay_for(BEING_MIGRATED, blocked)
-    return NoMovesReason.UNFINISHED_MOVES if is_leaving else NoMovesReason.ALL_BLOCKED
+    return NoMovesReason.UNFINISHED_MOVES if _are_leaving(blocked) else NoMovesReason.ALL_BLOCKED
 
 
 def _has_nodes_to_relieve(problem: Problem) -> bool:
@@ -272,9 +271,26 @@ def _has_nodes_to_relieve(problem: Problem) -> bool:
     return bool(problem.objective.nodes_to_relieve(problem.load.used, problem.movable_on).any())
 
 
-def _stay_for(blocker: str, blocked: Sequence[BlockedPod]) -> bool:
-    """Whether it is the same for all: nothing is gained, or earlier moves are to be finished."""
-    return all(pod.blocker == blocker for pod in blocked)
+def _is_nothing_gained(blocked: Sequence[BlockedPod]) -> bool:
+    """Whether no move of these pods is worth it, apart from those that are to be left alone.
+
+    There are system pods on most nodes, also on one whose load can only be passed on.
+    """
+    strategies = {pod.strategy for pod in blocked if pod.blocker == NO_GAIN}
+    return bool(strategies) and all(
+        pod.blocker == NO_GAIN or (pod.blocker in LEFT_ALONE and pod.strategy in strategies)
+        for pod in blocked
+    )
+
+
+def _are_leaving(blocked: Sequence[BlockedPod]) -> bool:
+    """Whether all of these pods are on their way already."""
+    return _stay_for({BEING_MIGRATED, BEING_DELETED}, blocked)
+
+
+def _stay_for(blockers: Collection[str], blocked: Sequence[BlockedPod]) -> bool:
+    """Whether nothing else keeps any of these pods."""
+    return all(pod.blocker in blockers for pod in blocked)
 
 
 def _summary(
@@ -294,11 +310,13 @@ def _summary(
     if not blocked:
         names = ", ".join(strategy.name for strategy in problem.objective.strategies)
         return f"Nothing to move: no move would improve what is wanted of pods ({names})."
-    pods = _pods(len(blocked))
-    if _stay_for(NO_GAIN, blocked):
+    if _is_nothing_gained(blocked):
+        pods = _pods(sum(pod.blocker == NO_GAIN for pod in blocked))
         said = f"Nothing to move: nothing would be gained by moving {pods} that is worth a move."
-    elif _stay_for(BEING_MIGRATED, blocked):
-        said = f"Nothing to move: earlier moves of {pods} are not finished."
+    elif _stay_for({BEING_MIGRATED}, blocked):
+        said = f"Nothing to move: earlier moves of {_pods(len(blocked))} are not finished."
+    elif _are_leaving(blocked):
+        said = f"Nothing to move: {_pods(len(blocked))} on the way or being deleted already."
     else:
         counts = Counter(pod.blocker for pod in blocked).most_common(3)
         listed = ", ".join(f"{name} ({count})" for name, count in counts)
