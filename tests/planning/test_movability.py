@@ -347,23 +347,30 @@ def test_a_pod_of_unknown_age_is_old_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ended", "new_pod", "outcome", "expected"),
+    ("ended", "seconds_ago", "new_pod", "outcome", "expected"),
     [
-        (60, "shop/web-5d-9", Outcome.LANDED, {None, "BeingMigrated"}),
-        (60, "shop/web-5d-9", Outcome.ELSEWHERE, {None, "BeingMigrated"}),
+        (60, 100, "shop/web-5d-9", Outcome.LANDED, {None, "BeingMigrated"}),
+        (60, 100, "shop/web-5d-9", Outcome.ELSEWHERE, {None, "BeingMigrated"}),
         # It stayed where it was.
-        (60, "shop/web-5d-9", Outcome.FAILED, {None}),
+        (60, 100, "shop/web-5d-9", Outcome.FAILED, {None}),
         # Its replacement has its name.
-        (60, "shop/web-5d-1", Outcome.LANDED, {None}),
+        (60, 100, "shop/web-5d-1", Outcome.LANDED, {None}),
         # Somebody has created another one of this name since.
-        (-60, "shop/web-5d-9", Outcome.LANDED, {None}),
+        (-60, 100, "shop/web-5d-9", Outcome.LANDED, {None}),
+        # The same within a second: pods do not say which fraction of it they are from.
+        (0.4, 24 * 3600, "shop/web-5d-9", Outcome.LANDED, {None}),
     ],
 )
 def test_a_pod_that_was_moved_is_not_moved_again_before_it_is_seen_to_be_gone(
-    ended: float, new_pod: str, outcome: Outcome, expected: set[str | None]
+    ended: float,
+    seconds_ago: float,
+    new_pod: str,
+    outcome: Outcome,
+    expected: set[str | None],
 ) -> None:
-    past = PastMove("shop/web-5d-1", "", "a", "b", outcome, STARTED + ended, new_pod=new_pod)
-    context = PlanningContext(now=STARTED + 24 * 3600, history=(past,))
+    at = STARTED + ended
+    past = PastMove("shop/web-5d-1", "", "a", "b", outcome, at, new_pod=new_pod)
+    context = PlanningContext(now=at + seconds_ago, history=(past,))
     assert blockers(asked(web(), context=context)) == expected
 
 

@@ -7,7 +7,7 @@ from rescheduler.files.policy_file import read_policy
 from rescheduler.model.moves import Outcome
 from rescheduler.planning.context import PastMove, PlanningContext
 from rescheduler.planning.movability.movability import Movability
-from rescheduler.planning.movability.move_history import MoveHistory
+from rescheduler.planning.movability.move_history import SEEN_GONE_AFTER, MoveHistory
 from rescheduler.planning.planner import make_plan
 from rescheduler.planning.strategies import requested_strategies
 from rescheduler.planning.unchanged_until import same_until
@@ -160,3 +160,9 @@ def test_a_plan_stays_the_same_only_until_a_pod_may_return() -> None:
     snapshot = snapshot_of([node("a"), node("b")])
     context = PlanningContext(now=HOUR, history=(move(),))
     assert same_until(snapshot, Policy(), context) == 24 * HOUR
+
+
+def test_a_plan_stays_the_same_only_until_a_pod_that_was_moved_must_be_gone() -> None:
+    snapshot = snapshot_of([node("a"), node("b")])
+    context = PlanningContext(now=60.0, history=(move(outcome=Outcome.ELSEWHERE),))
+    assert same_until(snapshot, Policy(), context) == SEEN_GONE_AFTER

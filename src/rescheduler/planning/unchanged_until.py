@@ -4,7 +4,7 @@ import numpy as np
 
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.context import PlanningContext
-from rescheduler.planning.movability.move_history import MoveHistory
+from rescheduler.planning.movability.move_history import SEEN_GONE_AFTER, MoveHistory
 from rescheduler.settings import Policy
 
 
@@ -18,4 +18,5 @@ def same_until(snapshot: Snapshot, policy: Policy, context: PlanningContext) -> 
     old_enough = snapshot.pods.created + policy.min_pod_age_seconds
     now = context.now
     cooldowns = MoveHistory(context.history, now).ends
-    return float(np.min([*old_enough[old_enough > now], *cooldowns], initial=np.inf))
+    seen_gone = [at for move in context.history if (at := move.at + SEEN_GONE_AFTER) > now]
+    return float(np.min([*old_enough[old_enough > now], *cooldowns, *seen_gone], initial=np.inf))

@@ -35,7 +35,12 @@ from rescheduler.planning.context import DEFAULT_CONTEXT, MoveInFlight, Planning
 from rescheduler.planning.movability.blocker import BEING_DELETED, BEING_MIGRATED, Blocker
 from rescheduler.planning.movability.excluded_pods import EXCLUDED, excluded_one_by_one
 from rescheduler.planning.movability.group_parts import GroupPart, GroupParts
-from rescheduler.planning.movability.move_history import Cooldown, MoveHistory, time_in_words
+from rescheduler.planning.movability.move_history import (
+    SEEN_GONE_AFTER,
+    Cooldown,
+    MoveHistory,
+    time_in_words,
+)
 from rescheduler.planning.movability.move_modes import MoveModes
 from rescheduler.planning.movability.permanent_blockers import PermanentBlockers
 from rescheduler.planning.movability.workload_health import WorkloadHealth
@@ -195,12 +200,17 @@ class Movability:
 
     @cached_property
     def _moved_away(self) -> set[int]:
-        """Rows of pods that others have replaced: what is known of pods may be a bit older."""
-        pods = self._snapshot.pods
+        """Rows of pods that others have just replaced: what is known of pods may be a bit older.
+
+        Much later, such a name is that of another pod, even if it seems to be as old.
+        """
+        pods, earliest = self._snapshot.pods, self._context.now - SEEN_GONE_AFTER
         rows = (
             (pods.find(move.pod), move)
             for move in self._context.history
-            if move.new_pod not in ("", move.pod) and move.outcome != Outcome.FAILED
+            if move.at > earliest
+            and move.new_pod not in ("", move.pod)
+            and move.outcome != Outcome.FAILED
         )
         return {row for row, move in rows if row is not None and pods.created[row] < move.at}
 

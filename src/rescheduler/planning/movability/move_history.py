@@ -26,6 +26,8 @@ HOUR = 60 * MINUTE
 COOLDOWN_AFTER_LANDING = 5 * MINUTE
 # Enough for a node to come back or an image to arrive; a day is the least worth trying again.
 FIRST_COOLDOWN = 10 * MINUTE
+# Until then, a pod that was moved is seen to be gone. What is known is never older in a round.
+SEEN_GONE_AFTER = 5 * MINUTE
 LONGEST_COOLDOWN = 24 * HOUR
 # A day: load that comes and goes with the hours moves no pod to and fro.
 NO_RETURN_TIME = 24 * HOUR
