@@ -15,8 +15,10 @@ from rescheduler.extender.live_node_loads import NodeRows
 from rescheduler.migration.moving_pod import PodMeta
 from rescheduler.model.tables.pod_table import PodTable
 
-# All are looked at each time. With 5,000 nodes, that takes about 20 ms.
+# All are looked at each time. With 5,000 nodes, that takes some 40 ms.
 MOST_PODS = 100
+# Each pod is looked at as if it were alone: where there is room for one, all seem to be accepted.
+MOST_AT_A_TIME = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +76,11 @@ class RefusedPods:
         self._refused.pop(uid, None)
 
     def take_accepted(self, accepts: Callable[[PodOnNodes], bool]) -> list[RefusedPod]:
-        """Those that some node accepted at the last look, and accepts now: nobody has asked since.
+        """The oldest of those that some node accepted at the last look, and accepts now.
 
-        They are no longer remembered.
+        Nobody has asked for them since. They are no longer remembered.
         """
-        taken = []
+        accepted = []
         for uid, refused in list(self._refused.items()):
             pod, was_accepted = refused.pod, refused.was_accepted
             if self._pods.is_placed(pod.key) or self._has_gone(refused):
@@ -86,8 +88,10 @@ class RefusedPods:
                 continue
             refused.was_accepted = accepts(refused.asked)
             if was_accepted and refused.was_accepted:
-                self.forget(uid)
-                taken.append(refused)
+                accepted.append(refused)
+        taken = accepted[:MOST_AT_A_TIME]
+        for refused in taken:
+            self.forget(refused.pod.uid)
         return taken
 
     def _has_gone(self, refused: RefusedPod) -> bool:
