@@ -64,6 +64,17 @@ def test_an_object_has_at_most_ten_events_in_an_hour_and_one_that_says_so() -> N
     assert (later.reason, later.count) == ("Happened", 1)
 
 
+def test_no_hour_has_more_whenever_it_begins() -> None:
+    events = EventCorrelator()
+    minutes = range(0, 240, 3)
+    found = [add(events, f"Word {chr(0x100 + minute)}.", minutes=minute) for minute in minutes]
+    new = {id(event): event.first for event in found}.values()
+    for begin in new:
+        within = [moment for moment in new if begin <= moment < begin + timedelta(hours=1)]
+        assert len(within) <= MOST_PER_OBJECT + 1
+    assert len(new) >= 3 * MOST_PER_OBJECT
+
+
 def test_other_objects_are_not_affected_by_one_with_many_events() -> None:
     events = EventCorrelator()
     for word in "abcdefghijklmnopqrst":

@@ -1,13 +1,13 @@
 """Which Events are the same one again, and which are too many.
 
-An Event that repeats raises the count of the one that is there. An object gets only so many
-different ones in an hour; the next says that more are left out. Both are forgotten after that hour,
-and for the objects that were reported longest ago, so the memory stays small.
+An Event that repeats raises the count of the one that is there. In any hour, an object gets only so
+many different ones; the next says that more are left out. Each is forgotten an hour after it was
+new, and all those of the objects that were reported longest ago, so the memory stays small.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 WINDOW = timedelta(hours=1)
@@ -44,23 +44,21 @@ class CorrelatedEvent:
     """Whether it is about to be sent. What happens until then is sent with it."""
 
 
-@dataclass
-class _ObjectEvents:
-    since: datetime
-    events: dict[tuple[str, bool, str], CorrelatedEvent] = field(default_factory=dict)
+EventsOfObject = dict[tuple[str, bool, str], CorrelatedEvent]
+"""By reason, whether it is a warning, and the shape of the message."""
 
 
 class EventCorrelator:
     """The Events of the last hour, by object."""
 
     def __init__(self) -> None:
-        self._objects: dict[tuple[str, ...], _ObjectEvents] = {}
+        self._objects: dict[tuple[str, ...], EventsOfObject] = {}
 
     def add(
         self, about: Mapping[str, str], reason: str, message: str, now: datetime, *, warning: bool
     ) -> CorrelatedEvent:
         """The Event that stands for this one: a new one, or one that has happened again."""
-        events = self._events_of(about, now).events
+        events = self._events_of(about, now)
         key = (reason, warning, shape_of(message))
         if key not in events and len(events) >= MOST_PER_OBJECT:
             reason, message, warning = LEFT_OUT, LEFT_OUT_MESSAGE, False
@@ -74,11 +72,10 @@ class EventCorrelator:
             found.last, found.message = now, readable(message)
         return found
 
-    def _events_of(self, about: Mapping[str, str], now: datetime) -> _ObjectEvents:
+    def _events_of(self, about: Mapping[str, str], now: datetime) -> EventsOfObject:
         key = tuple(about.get(part, "") for part in ("kind", "namespace", "name", "uid"))
-        found = self._objects.pop(key, None)
-        if found is None or now - found.since >= WINDOW:
-            found = _ObjectEvents(now)
+        found = self._objects.pop(key, {})
+        found = {shape: event for shape, event in found.items() if now - event.first < WINDOW}
         # The last to be reported is the last to be forgotten.
         self._objects[key] = found
         if len(self._objects) > MOST_OBJECTS:
