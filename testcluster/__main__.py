@@ -10,6 +10,8 @@ from pathlib import Path
 from types import FrameType
 
 from testcluster.build import (
+    announce,
+    control_plane_program,
     ensure_binary,
     ensure_program,
     helm_program,
@@ -59,15 +61,15 @@ def main() -> int:
 
 def build_all() -> None:
     """Build what this machine can use, and print the paths: the control plane's is the first."""
+    reason = missing_requirement()
+    for_nodes = [] if reason else [traffic_program(), node_program()]
+    announce([control_plane_program(), helm_program(), *for_nodes])
     print(ensure_binary(), flush=True)
     print(ensure_prometheus().prometheus, flush=True)
-    print(ensure_program(helm_program()), flush=True)
-    reason = missing_requirement()
+    for program in (helm_program(), *for_nodes):
+        print(ensure_program(program), flush=True)
     if reason:
         report(f"Kubelet and kube-proxy are not built: {reason}.")
-        return
-    for program in (traffic_program(), node_program()):
-        print(ensure_program(program), flush=True)
 
 
 def node_count(text: str) -> int:

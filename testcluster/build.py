@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,18 +30,23 @@ LINE_INTERVAL_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Program:
-    """One of the test cluster's Go programs: the folder of its module, and how it is built."""
+    """One of the test cluster's Go programs: the folder of its module, and how it is built.
+
+    It takes so many minutes on two idle cores if nothing is in Go's cache but what the programs
+    before it in `build_all` share with it.
+    """
 
     name: str
     title: str
     sources: Path
+    minutes: int
     flags: tuple[str, ...] = ()
     package: str = "."
 
 
 def node_program() -> Program:
     """Kubelet and kube-proxy, for real nodes."""
-    return Program("node", "kubelet and kube-proxy", SOURCES / "node")
+    return Program("node", "kubelet and kube-proxy", SOURCES / "node", minutes=2)
 
 
 def traffic_program() -> Program:
@@ -48,12 +54,13 @@ def traffic_program() -> Program:
 
     These tags keep it from using the C library, which an image does not have.
     """
-    return Program("traffic", "the web server", SOURCES / "traffic", ("-tags", "netgo,osusergo"))
+    flags = ("-tags", "netgo,osusergo")
+    return Program("traffic", "the web server", SOURCES / "traffic", minutes=1, flags=flags)
 
 
 def helm_program() -> Program:
     """Helm, for the tests of the chart."""
-    return Program("helm", "Helm", SOURCES / "helm")
+    return Program("helm", "Helm", SOURCES / "helm", minutes=4)
 
 
 def prometheus_programs() -> list[Program]:
@@ -61,14 +68,29 @@ def prometheus_programs() -> list[Program]:
     commands = "github.com/prometheus/prometheus/cmd"
     flags = ("-tags", "remove_all_sd")
     return [
-        Program(name, title, SOURCES / "prometheus", flags, f"{commands}/{name}")
-        for name, title in (("prometheus", "Prometheus"), ("promtool", "promtool"))
+        Program(name, title, SOURCES / "prometheus", minutes, flags, f"{commands}/{name}")
+        for name, title, minutes in (("prometheus", "Prometheus", 4), ("promtool", "promtool", 1))
     ]
+
+
+def control_plane_program() -> Program:
+    """The control plane, kwok and kubectl."""
+    return Program(BINARY_NAME, "the test cluster", SOURCES, minutes=9)
 
 
 def ensure_binary() -> Path:
     """The control plane's binary; built now if it is not in the cache yet."""
-    return ensure_program(Program(BINARY_NAME, "the test cluster", SOURCES))
+    return ensure_program(control_plane_program())
+
+
+def announce(programs: Sequence[Program]) -> None:
+    """Say what has to be built first, and how long that takes at most."""
+    toolchain = find_toolchain()
+    missing = [each for each in programs if not cached_binary(toolchain, each).exists()]
+    if missing:
+        minutes = sum(each.minutes for each in missing)
+        listed = ", ".join(f"{each.title} ({each.minutes} min)" for each in missing)
+        report(f"Building once, in up to {minutes} minutes on two idle cores: {listed}.")
 
 
 def ensure_program(program: Program) -> Path:
@@ -106,7 +128,7 @@ def build_key(
 
 def build(toolchain: Toolchain, program: Program, binary: Path) -> None:
     """Build to a temporary name first, so that an interrupted build is never used."""
-    report(f"Building {program.title} with {toolchain.version}; the first time takes minutes.")
+    report(f"Building {program.title} with {toolchain.version}: up to {program.minutes} min.")
     started = time.monotonic()
     binary.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=binary.parent) as scratch:

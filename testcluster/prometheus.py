@@ -55,8 +55,13 @@ def ensure_prometheus() -> PrometheusPrograms:
     try:
         programs = ensure_unpacked([DEBIAN_PACKAGE]) / "usr" / "bin"
     except ToolError as error:
-        report(f"Prometheus is built from source, for Debian's cannot be had: {error}.")
-        return PrometheusPrograms(*map(ensure_program, prometheus_programs()))
+        sources = prometheus_programs()
+        minutes = sum(each.minutes for each in sources)
+        report(
+            f"Prometheus is built from source, in up to {minutes} minutes, "
+            f"for Debian's cannot be had: {error}."
+        )
+        return PrometheusPrograms(*map(ensure_program, sources))
     return PrometheusPrograms(programs / "prometheus", programs / "promtool")
 
 

@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from testcluster import build, toolchain
-from testcluster.build import BINARY_NAME, STAGES_NAME, build_key, ensure_binary
+from testcluster.build import (
+    BINARY_NAME,
+    STAGES_NAME,
+    Program,
+    announce,
+    build_key,
+    ensure_binary,
+    ensure_program,
+)
 from testcluster.toolchain import (
     SOURCES,
     BuildError,
@@ -92,6 +100,29 @@ def test_the_binary_is_built_once_for_the_same_sources(
     assert (go.parent / "builds").read_text() == "built\n"
     (sources / "main.go").write_text("package main // changed\n")
     assert ensure_binary() != first
+
+
+def test_what_is_missing_is_announced_with_the_minutes_that_it_takes(
+    tmp_path: Path,
+    sources: Path,
+    own_cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    result = 'printf \'#!/bin/sh\\n\' > "$2"; chmod +x "$2"'
+    go = fake_go(tmp_path / "bin", "go1.26.1", result)
+    monkeypatch.setenv("PATH", str(go.parent), prepend=":")
+    programs = [Program(name, f"The {name}", sources, minutes=3) for name in ("one", "two")]
+    announce(programs)
+    expected = (
+        "Building once, in up to 6 minutes on two idle cores: The one (3 min), The two (3 min)."
+    )
+    assert capfd.readouterr().err.splitlines() == [expected]
+    for program in programs:
+        ensure_program(program)
+    capfd.readouterr()
+    announce(programs)
+    assert capfd.readouterr().err == ""
 
 
 def test_the_key_depends_on_the_go_version_and_the_platform(sources: Path) -> None:
