@@ -1,5 +1,6 @@
 """Reads metrics over HTTP, as Prometheus does."""
 
+import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.error import HTTPError, URLError
@@ -9,6 +10,16 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from rescheduler.monitoring.metrics.definitions import Definition, MetricType
+from testcluster.prometheus import PrometheusPrograms
+
+OF_THE_LIBRARY = {
+    "process_cpu_seconds_total",
+    "process_max_fds",
+    "process_open_fds",
+    "process_resident_memory_bytes",
+    "process_start_time_seconds",
+    "process_virtual_memory_bytes",
+}
 
 
 @dataclass(frozen=True)
@@ -56,10 +67,10 @@ def undefined(found: Scrape, definitions: Iterable[Definition]) -> list[str]:
     known = {definition.name: definition for definition in definitions}
     wrong = []
     for family in found.families:
-        if family.name.startswith("process_"):
-            continue
         # The parser leaves this ending out.
         name = f"{family.name}_total" if family.type == "counter" else family.name
+        if name in OF_THE_LIBRARY:
+            continue
         definition = known.get(name)
         if definition is None or definition.type != family.type:
             wrong.append(f"{name} of type {family.type}")
@@ -73,3 +84,15 @@ def undefined(found: Scrape, definitions: Iterable[Definition]) -> list[str]:
         if family.documentation != definition.description:
             wrong.append(f"{name}: {family.documentation}")
     return wrong
+
+
+def complaints(programs: PrometheusPrograms, metrics: bytes) -> str:
+    """What promtool finds wrong with metrics."""
+    done = subprocess.run(
+        [programs.promtool, "check", "metrics"],
+        input=metrics,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    return done.stdout.decode()

@@ -23,13 +23,14 @@ from testcluster import TestCluster
 from testcluster.builders import pod
 from testcluster.client import JsonObject
 from testcluster.ports import pick_ports
+from testcluster.prometheus import PrometheusPrograms
 from testcluster.serving import client_context, write_certificates
 from testcluster.waiting import wait_until
 from tests.conftest import SayAtTheEnd, failed, new_sandbox, serve_migrations, stop
 from tests.controller.test_planning_loop import set_maintenance
 from tests.leader_election.replicas import POLICY, Replicas, replicas_on
 from tests.migration.support import Sandbox, node_of
-from tests.monitoring.scraping import Scrape, page, scrape, undefined
+from tests.monitoring.scraping import Scrape, complaints, page, scrape, undefined
 
 PODS = 3
 QUICK_POLICY = POLICY + "reschedulingInterval: 2s\n"
@@ -167,7 +168,9 @@ def hash_of(found: Scrape) -> str:
 # ---------------------------------------------------------------- serve
 
 
-def test_metrics_count_requests_and_know_the_certificate(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_metrics_count_requests_and_know_the_certificate(
+    sandbox: Sandbox, prometheus_programs: PrometheusPrograms, tmp_path: Path
+) -> None:
     reserve_room(sandbox)
     bundle = write_certificates(tmp_path)
     port, health = pick_ports(2)
@@ -183,6 +186,8 @@ def test_metrics_count_requests_and_know_the_certificate(sandbox: Sandbox, tmp_p
         try:
             wait_until(lambda: page(health, "/readyz") == (200, "ok\n"), what="it is ready")
             ask_and_check(port, health, tmp_path, bundle.serving.certificate)
+            _, metrics = page(health, "/metrics")
+            assert complaints(prometheus_programs, metrics.encode()) == ""
         finally:
             process.terminate()
 
@@ -214,6 +219,8 @@ def ask_and_check(port: int, health: int, certificates: Path, serving: bytes) ->
     assert found.value(counted) == 3
     assert found.value("webhook_request_duration_seconds_count", code="400") == 1
     assert found.value("reservations") == 1
+    _, status = page(health, "/status")
+    assert msgspec.json.decode(status)["reservations"]["forReplacements"] == 1
     expires = x509.load_pem_x509_certificate(serving).not_valid_after_utc.timestamp()
     assert found.value("certificate_expiry_timestamp_seconds") == pytest.approx(expires)
     assert found.value("cache_age_seconds") is not None

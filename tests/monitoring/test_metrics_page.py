@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from rescheduler.monitoring.metrics.definitions import ALL, Definition, MetricType
+from tests.monitoring.scraping import OF_THE_LIBRARY
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "metrics.md"
 NAME = re.compile(r"rescheduler_[a-z][a-z0-9_]*")
@@ -24,6 +25,10 @@ def test_the_page_has_every_metric_with_its_type_and_labels() -> None:
     assert documented == {
         definition.name: (definition.type.value, definition.labels) for definition in ALL
     }
+
+
+def test_the_page_names_the_metrics_of_the_library() -> None:
+    assert set(re.findall(r"`(process_\w+)`", PAGE.read_text())) == OF_THE_LIBRARY
 
 
 def test_every_metric_has_a_meaning_and_a_question() -> None:

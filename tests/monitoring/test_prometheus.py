@@ -19,6 +19,7 @@ from tests.conftest import Start
 from tests.controller.test_planning_loop import set_maintenance
 from tests.extender.test_http_server import PATHS
 from tests.migration.support import Sandbox, node_of
+from tests.monitoring.scraping import complaints
 from tests.monitoring.test_alert_rules import RULES
 from tests.monitoring.test_dashboard import PANELS, expressions
 from tests.monitoring.used_metrics import used_metrics
@@ -120,18 +121,6 @@ def test_every_expression_has_an_answer_and_no_metric_a_fault(
         assert [rule["lastError"] for rule in rules.values() if "lastError" in rule] == []
     # The same controller, so that one is enough for all of this.
     assert complaints(prometheus_programs, controller.metrics()) == ""
-
-
-def complaints(programs: PrometheusPrograms, metrics: bytes) -> str:
-    """What promtool finds wrong with metrics."""
-    done = subprocess.run(
-        [programs.promtool, "check", "metrics"],
-        input=metrics,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-    )
-    return done.stdout.decode()
 
 
 def unanswered(prometheus: Prometheus) -> list[str]:
