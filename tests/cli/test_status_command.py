@@ -185,6 +185,17 @@ async def test_who_may_read_only_the_second_lease_is_told_who_leads(sandbox: San
                     break
                 await asyncio.sleep(0.1)
     assert found.lease.holder == "somebody"
+    assert [note.reason for note in found.notes if "Lease" in note.sentence] == []
+
+    # That of an earlier installation: the leader may hold the one that cannot be read.
+    sandbox.outside.patch(
+        object_path(LEASE, f"{namespace}/held"), {"spec": {"holderIdentity": ""}}
+    )
+    async with client_for(cluster, token=cluster.powerless_token) as client:
+        found = await StatusReader(client, source).read()
+    said = [note.sentence for note in found.notes if "Lease" in note.sentence]
+    assert any("Nobody holds" in sentence for sentence in said)
+    assert any("may not" in sentence or "forbidden" in sentence for sentence in said)
 
 
 async def test_the_age_of_a_lease_goes_on_while_the_server_is_away(

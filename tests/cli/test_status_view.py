@@ -9,7 +9,13 @@ from rich.console import Console
 
 from rescheduler.cli.control_characters import escaped
 from rescheduler.cli.views.live_screen import live_screen
-from rescheduler.cli.views.status_view import Room, length, rendered, show_status
+from rescheduler.cli.views.status_view import (
+    LONG_STEP_SECONDS,
+    Room,
+    length,
+    rendered,
+    show_status,
+)
 from rescheduler.status.status_document import (
     VERSION,
     BlockedCount,
@@ -173,6 +179,25 @@ def test_migrations_have_bars_that_grow_with_their_steps() -> None:
     assert paused.split() == ["Paused", "shop/cart-3", "?", "→", "node-b"]
     assert "  shop/cart-4: Oh." in drawn(WHOLE)
     assert "In the last 24 hours: 10 moves: 9 landed, 1 failed" in drawn(WHOLE)
+
+
+def test_a_migration_whose_step_takes_long_shows_what_it_waits_for() -> None:
+    def shown(step_seconds: float) -> str:
+        state = MigrationState(
+            "shop/m1",
+            "shop/cart-1",
+            "node-b",
+            "InProgress",
+            "node-a",
+            "Landing",
+            message="waiting: pod cart-1 does not stop",
+            step_seconds=step_seconds,
+        )
+        migrations = MigrationSummary({"InProgress": 1}, (state,))
+        return drawn(msgspec.structs.replace(WHOLE, migrations=migrations))
+
+    assert "waiting: pod cart-1 does not stop" in shown(LONG_STEP_SECONDS)
+    assert "waiting: pod" not in shown(LONG_STEP_SECONDS - 1)
 
 
 def test_what_is_blocked_skipped_and_kept_is_counted() -> None:

@@ -19,27 +19,37 @@ async def test_migrations_that_cannot_be_followed_are_said_to_be_so(
     sandbox: Sandbox, dry_run: bool
 ) -> None:
     """It said that all is up to date, also while it waited for them to begin."""
+    found = await sync_without(sandbox, "Migration", dry_run=dry_run)
+    assert found.is_loaded is dry_run, "a dry run can do without"
+    assert ("no list of Migration" in found.problem) is not dry_run
 
-    def without_migrations(request: web.Request) -> Fault | None:
-        return cut_at_once if request.path.endswith("/migrations") else None
+
+async def test_records_that_cannot_be_followed_are_said_to_be_so(sandbox: Sandbox) -> None:
+    found = await sync_without(sandbox, "MoveRecord", dry_run=False)
+    assert found.problem == "", "moves are planned without them"
+
+
+async def sync_without(sandbox: Sandbox, kind: str, *, dry_run: bool) -> SyncState:
+    """What a replica says of its view once it has noticed that it cannot list a kind."""
+
+    def cut(request: web.Request) -> Fault | None:
+        return cut_at_once if request.path.endswith(f"/{kind.lower()}s") else None
 
     cluster = sandbox.cluster
     async with FaultProxy(cluster.server, str(cluster.ca_file)) as proxy:
-        proxy.chaos = without_migrations
+        proxy.chaos = cut
         async with client_for(cluster, proxy.url) as client:
             program = Program(client, Policy(), dry_run=dry_run)
             reporter = ReplicaReporter(program, None, client.server_clock, dry_run=dry_run)
             running = asyncio.create_task(program.run())
             try:
-                await eventually(
-                    lambda: fails_on(reporter.status().sync, "Migration"), "it says so"
-                )
-                found = reporter.status().sync
+                await eventually(lambda: fails_on(reporter.status().sync, kind), "it says so")
+                if kind != "Migration":
+                    await eventually(lambda: reporter.status().sync.is_loaded, "the rest is loaded")
+                return reporter.status().sync
             finally:
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
-    assert found.is_loaded is dry_run, "a dry run can do without"
-    assert ("no list of Migration" in found.problem) is not dry_run
 
 
 def fails_on(sync: SyncState, kind: str) -> bool:

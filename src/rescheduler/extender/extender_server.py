@@ -190,6 +190,10 @@ class ExtenderServer:
         """For how many migrations under way room is held on their targets."""
         return self._migrations.reservations()
 
+    def kept_for_replacements(self) -> int:
+        """For how many of these kube-scheduler keeps no room itself."""
+        return self._migrations.kept_for_replacements()
+
     def why_not_ready(self) -> str:
         """Why kube-scheduler cannot be answered now; empty if it can. Called from any thread."""
         return self._why_no_certificates or self._watching.why_not_loaded()

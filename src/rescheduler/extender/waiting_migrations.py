@@ -121,7 +121,14 @@ class WaitingMigrations:
 
     def reservations(self) -> int:
         """How many migrations under way need room on their targets that they have not taken yet."""
-        return sum(bool(self._promised_to(migration)) for migration in self._under_way.values())
+        return len(self._with_promises())
+
+    def kept_for_replacements(self) -> int:
+        """For how many of these the scheduler keeps no room itself: pods are evicted for them."""
+        return sum(not self._is_nominated(migration) for migration in self._with_promises())
+
+    def _with_promises(self) -> list[Migration]:
+        return [each for each in self._under_way.values() if self._promised_to(each)]
 
     # ------------------------------------------------------------ changes that watches show
 

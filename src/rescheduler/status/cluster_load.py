@@ -57,12 +57,12 @@ def per_tenth(fractions: list[float]) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def reservation_summary(tables: ClusterTables) -> ReservationSummary:
-    """The room that is kept for pods without a node."""
+def reservation_summary(tables: ClusterTables, for_replacements: int = 0) -> ReservationSummary:
+    """The room that is kept for pods without a node, and for those that an extender waits for."""
     nominations = tables.pods.nominations()
     first = sorted(nominations.items())[:MOST_LISTED]
     listed = []
     for pod, node in first:
         held = tables.pods.held_by(pod) or {}
         listed.append(RoomReservation(pod, node, held.get(CPU, 0), held.get(MEMORY, 0)))
-    return ReservationSummary(len(nominations), tuple(listed))
+    return ReservationSummary(len(nominations), tuple(listed), for_replacements)

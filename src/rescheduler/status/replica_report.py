@@ -1,6 +1,6 @@
 """What a replica answers at `/status`, from what its parts know at this moment."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -30,9 +30,17 @@ class ReplicaReporter:
     """Reports on a replica of the controller."""
 
     def __init__(
-        self, program: Program, elector: LeaderElector | None, clock: Clock, *, dry_run: bool
+        self,
+        program: Program,
+        elector: LeaderElector | None,
+        clock: Clock,
+        *,
+        dry_run: bool,
+        kept_by_extender: Callable[[], int] = lambda: 0,
     ) -> None:
+        """Room for so many replacements of evicted pods is `kept_by_extender`, if there is one."""
         self._program = program
+        self._kept_by_extender = kept_by_extender
         self._elector = elector
         self._clock = clock
         self._dry_run = dry_run
@@ -60,7 +68,7 @@ class ReplicaReporter:
             next_round_at=None if loop is None else loop.next_round,
             queue=None if counts is None else QueueState(*counts, self._failing_objects()),
             nodes=node_summary(tables),
-            reservations=reservation_summary(tables),
+            reservations=reservation_summary(tables, self._kept_by_extender()),
         )
 
     def _sync(self) -> SyncState:
@@ -88,10 +96,17 @@ class ReplicaReporter:
 class ExtenderReporter:
     """Reports on a process that only serves the extender."""
 
-    def __init__(self, store: LiveStore, tables: ClusterTables, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: LiveStore,
+        tables: ClusterTables,
+        clock: Clock,
+        kept_by_extender: Callable[[], int],
+    ) -> None:
         self._store = store
         self._tables = tables
         self._clock = clock
+        self._kept_by_extender = kept_by_extender
 
     def encoded(self) -> bytes:
         """The status as JSON."""
@@ -102,7 +117,7 @@ class ExtenderReporter:
             time=self._clock.now(),
             sync=sync_state(self._store),
             nodes=node_summary(self._tables),
-            reservations=reservation_summary(self._tables),
+            reservations=reservation_summary(self._tables, self._kept_by_extender()),
         )
         return msgspec.json.encode(status)
 

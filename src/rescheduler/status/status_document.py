@@ -167,6 +167,8 @@ class ReservationSummary(Part, frozen=True, omit_defaults=False):
 
     count: int = 0
     pods: tuple[RoomReservation, ...] = ()
+    for_replacements: int = 0
+    """For how many replacements of evicted pods the extender keeps room."""
 
 
 class ReplicaStatus(Part, frozen=True, omit_defaults=False):

@@ -165,8 +165,10 @@ class StatusReader:
                 return None if self._lease is None else self._lease_state(*self._lease)
             self._lease = key, found
             state = self._lease_state(key, found)
-            note = lease_note(state, found)
-            notes += [] if note is None else [note]
+            if (note := lease_note(state, found)) is not None:
+                notes.append(note)
+                # Then the other one may be that of the leader.
+                notes += [] if refused is None else [unread("the Lease", refused)]
             return state
         if refused is not None:
             notes.append(unread("the Lease", refused))

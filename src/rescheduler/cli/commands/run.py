@@ -216,7 +216,13 @@ async def run_controller(
         if monitoring is not None and health_address is not None:
             from rescheduler.status.replica_report import ReplicaReporter
 
-            reporter = ReplicaReporter(program, elector, server.server_clock, dry_run=dry_run)
+            reporter = ReplicaReporter(
+                program,
+                elector,
+                server.server_clock,
+                dry_run=dry_run,
+                kept_by_extender=extender.kept_for_replacements if extender else lambda: 0,
+            )
             monitoring.watch_controller(program, extender, health_address, reporter.encoded)
         on_rejected = monitoring.policy_rejected if monitoring is not None else None
         await run_until_signalled(program, loaded, log, on_rejected)

@@ -101,7 +101,12 @@ async def serve_until_stopped(
         if monitoring is not None and health_address is not None:
             from rescheduler.status.replica_report import ExtenderReporter
 
-            reporter = ExtenderReporter(program.store, program.tables, server.server_clock)
+            reporter = ExtenderReporter(
+                program.store,
+                program.tables,
+                server.server_clock,
+                program.extender.kept_for_replacements,
+            )
             monitoring.watch_extender(program, health_address, reporter.encoded)
         on_rejected = monitoring.policy_rejected if monitoring is not None else None
         await run_until_signalled(program, loaded, log, on_rejected)

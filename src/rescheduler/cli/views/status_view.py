@@ -41,6 +41,8 @@ NARROW = 60
 MOST_MIGRATIONS = 15
 MOST_LINES = 5
 STEP_BAR = 12
+# From then on, what a migration under way waits for is shown, too.
+LONG_STEP_SECONDS = 30
 ROLES = {
     Role.LEADER: "leads",
     Role.STANDBY: "waits to take over",
@@ -116,8 +118,8 @@ def parts_of(status: ClusterStatus, room: Room) -> Iterator[RenderableType]:
         yield migrations_part(status.migrations, status.outcomes or {}, room)
     if status.replica is not None and status.replica.round is not None:
         yield from round_parts(status.replica.round, room)
-    if status.reservations is not None and status.reservations.count:
-        yield reservations_part(status.reservations, room)
+    if (found := status.reservations) is not None and (found.count or found.for_replacements):
+        yield reservations_part(found, room)
     if status.nodes is not None and status.nodes.count:
         yield nodes_part(status.nodes, room)
     if status.notes and not room.is_live:
@@ -349,7 +351,7 @@ def migration_table(migrations: Sequence[MigrationState], room: Room) -> Rendera
         line.append(escaped(each.pod), style="bold")
         line.append(f"  {names[each.source] or '?'} {room.arrow} {names[each.target]}")
         lines.append(line)
-        if each.reason and each.message:
+        if each.message and (each.reason or (each.step_seconds or 0) >= LONG_STEP_SECONDS):
             lines.append(
                 Text(f"  {escaped(each.message)}", "dim", no_wrap=True, overflow="ellipsis")
             )
@@ -390,7 +392,12 @@ def reservations_part(found: ReservationSummary, room: Room) -> RenderableType:
         )
         for each in found.pods[: room.lines(MOST_LINES)]
     ]
-    return listed(f"Room kept for pods on their way: {found.count:,}", lines, found.count)
+    title = f"Room kept for pods on their way: {found.count:,}"
+    if found.for_replacements:
+        title += (
+            f", and by the extender for replacements of evicted pods: {found.for_replacements:,}"
+        )
+    return listed(title, lines, found.count)
 
 
 def amounts(millicores: int, memory_bytes: int) -> str:

@@ -76,6 +76,7 @@ class MoveMemory:
             try:
                 await self.watch.list()
             except ReschedulerError as error:
+                self.watch.last_error = error
                 failures += 1
                 is_missing = isinstance(error, (Forbidden, NotFound))
                 if is_missing or failures >= MAX_FAILURES:
