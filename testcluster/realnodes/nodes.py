@@ -157,6 +157,11 @@ class RealNodes:
         network = f"--net=/proc/{self.first_pids[name]}/ns/net"
         return [str(self.tools.find("nsenter")), network, "--", *map(str, command)]
 
+    @property
+    def kubeconfig(self) -> Path:
+        """For the administrator, from the network of a node."""
+        return self.directory / "kubeconfig"
+
     def command_of(self, name: str, *command: str | Path) -> list[str]:
         """Like `command_in`, but as a process of the node: the system kills it with the node."""
         # nsenter waits for it; if nsenter is ended, so is the command.
@@ -231,7 +236,7 @@ class RealNodes:
     def _write_files(self) -> Path:
         """Write what the nodes read; returns the file for the supervisor."""
         self.directory.mkdir()
-        kubeconfig = self.directory / "kubeconfig"
+        kubeconfig = self.kubeconfig
         kubeconfig.touch(mode=0o600)
         server = f"https://{FABRIC_ADDRESS}:{APISERVER_PORT}"
         ca_file = self.layout.certificates.ca_file
