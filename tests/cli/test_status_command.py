@@ -188,9 +188,7 @@ async def test_who_may_read_only_the_second_lease_is_told_who_leads(sandbox: San
     assert [note.reason for note in found.notes if "Lease" in note.sentence] == []
 
     # That of an earlier installation: the leader may hold the one that cannot be read.
-    sandbox.outside.patch(
-        object_path(LEASE, f"{namespace}/held"), {"spec": {"holderIdentity": ""}}
-    )
+    sandbox.outside.patch(object_path(LEASE, f"{namespace}/held"), {"spec": {"holderIdentity": ""}})
     async with client_for(cluster, token=cluster.powerless_token) as client:
         found = await StatusReader(client, source).read()
     said = [note.sentence for note in found.notes if "Lease" in note.sentence]

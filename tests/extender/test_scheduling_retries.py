@@ -136,7 +136,9 @@ def test_with_many_refused_the_newest_are_remembered() -> None:
     # As room for one pod looks like room for each of them, a few are tried again at a time.
     looks = [[refused.pod.name for refused in extender.take_accepted()] for _ in range(11)]
     assert {len(names) for names in looks[:10]} == {MOST_AT_A_TIME}
-    assert sum(looks, []) == [f"p{number}" for number in range(50, 150)]
+    assert [name for names in looks for name in names] == [
+        f"p{number}" for number in range(50, 150)
+    ]
 
 
 def test_a_policy_that_allows_more_places_a_pod_that_the_scheduler_had_given_up(

@@ -164,7 +164,7 @@ def test_pods_that_take_long_to_stop_are_on_their_way(others: tuple[str, ...]) -
 
 
 def test_replicas_that_are_not_quite_even_are_no_problem_where_they_may_not_move() -> None:
-    scratch = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+    scratch: dict[str, Any] = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
     objects = [machine("a"), machine("b"), *replicas("db", "aaa", **scratch)]
     plan = plan_for(objects, "TopologySpread")
     assert (plan.moves, plan.blocked) == ((), ())
