@@ -149,6 +149,24 @@ def test_system_pods_on_full_nodes_do_not_make_such_a_load_a_problem() -> None:
     )
 
 
+def test_a_node_that_is_full_of_pods_to_be_left_alone_stays_a_problem_beside_such_a_load() -> None:
+    system = pod("kube-system/dns", on="b", cpu="9")
+    objects = [machine("a"), machine("b"), machine("c"), *replicas("db", "a", cpu=6), system]
+    plan = plan_for(objects, "LoadBalancing")
+    assert blockers(plan) == {("shop/db-0", "NoGain"), ("kube-system/dns", "ExcludedNamespace")}
+    assert plan.idle_reason == NoMovesReason.ALL_BLOCKED
+
+
+def test_pods_that_nobody_stops_because_their_node_is_silent_are_blocked() -> None:
+    owner, stuck = stateful("db", "a")
+    stuck["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    silent, others = machine("a", labels=MAINTENANCE, ready=False), map(machine, "bcdefghij")
+    objects = [silent, *others, owner, stuck]
+    plan = plan_for(objects, "NodeMaintenance")
+    assert blockers(plan) == {("shop/db-0", "BeingDeleted")}
+    assert plan.idle_reason == NoMovesReason.ALL_BLOCKED
+
+
 @pytest.mark.parametrize("others", [(), ("shop/db-1",)], ids=["alone", "beside a migration"])
 def test_pods_that_take_long_to_stop_are_on_their_way(others: tuple[str, ...]) -> None:
     owner, *pods = stateful("db", "aa"[: 1 + len(others)])

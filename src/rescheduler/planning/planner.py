@@ -261,9 +261,10 @@ def _why_idle(
     if not blocked:
         is_left = _has_nodes_to_relieve(problem)
         return NoMovesReason.ONLY_PODS_OF_NODES if is_left else NoMovesReason.NOTHING_TO_IMPROVE
-    if _is_nothing_gained(blocked):
+    if _is_nothing_gained(problem.snapshot, blocked):
         return NoMovesReason.NOTHING_TO_IMPROVE
-    return NoMovesReason.UNFINISHED_MOVES if _are_leaving(blocked) else NoMovesReason.ALL_BLOCKED
+    is_leaving = _are_leaving(problem.snapshot, blocked)
+    return NoMovesReason.UNFINISHED_MOVES if is_leaving else NoMovesReason.ALL_BLOCKED
 
 
 def _has_nodes_to_relieve(problem: Problem) -> bool:
@@ -271,21 +272,33 @@ def _has_nodes_to_relieve(problem: Problem) -> bool:
     return bool(problem.objective.nodes_to_relieve(problem.load.used, problem.movable_on).any())
 
 
-def _is_nothing_gained(blocked: Sequence[BlockedPod]) -> bool:
-    """Whether no move of these pods is worth it, apart from those that are to be left alone.
+def _is_nothing_gained(snapshot: Snapshot, blocked: Sequence[BlockedPod]) -> bool:
+    """Whether no move of these pods is worth it, apart from pods beside them to be left alone.
 
     There are system pods on most nodes, also on one whose load can only be passed on.
     """
-    strategies = {pod.strategy for pod in blocked if pod.blocker == NO_GAIN}
-    return bool(strategies) and all(
-        pod.blocker == NO_GAIN or (pod.blocker in LEFT_ALONE and pod.strategy in strategies)
+    nodes = {_node_of(snapshot, pod) for pod in blocked if pod.blocker == NO_GAIN}
+    return bool(nodes) and all(
+        pod.blocker == NO_GAIN or (pod.blocker in LEFT_ALONE and _node_of(snapshot, pod) in nodes)
         for pod in blocked
     )
 
 
-def _are_leaving(blocked: Sequence[BlockedPod]) -> bool:
-    """Whether all of these pods are on their way already."""
-    return _stay_for({BEING_MIGRATED, BEING_DELETED}, blocked)
+def _are_leaving(snapshot: Snapshot, blocked: Sequence[BlockedPod]) -> bool:
+    """Whether all of these pods are on their way already.
+
+    Nobody stops those that are being deleted on a node that is silent.
+    """
+    return _stay_for({BEING_MIGRATED, BEING_DELETED}, blocked) and all(
+        pod.blocker == BEING_MIGRATED or snapshot.nodes.ready[_node_of(snapshot, pod)]
+        for pod in blocked
+    )
+
+
+def _node_of(snapshot: Snapshot, pod: BlockedPod) -> int:
+    row = snapshot.pods.find(pod.pod)
+    assert row is not None, "it is in this snapshot"
+    return int(snapshot.pods.node[row])
 
 
 def _stay_for(blockers: Collection[str], blocked: Sequence[BlockedPod]) -> bool:
@@ -310,12 +323,12 @@ def _summary(
     if not blocked:
         names = ", ".join(strategy.name for strategy in problem.objective.strategies)
         return f"Nothing to move: no move would improve what is wanted of pods ({names})."
-    if _is_nothing_gained(blocked):
+    if _is_nothing_gained(problem.snapshot, blocked):
         pods = _pods(sum(pod.blocker == NO_GAIN for pod in blocked))
         said = f"Nothing to move: nothing would be gained by moving {pods} that is worth a move."
     elif _stay_for({BEING_MIGRATED}, blocked):
         said = f"Nothing to move: earlier moves of {_pods(len(blocked))} are not finished."
-    elif _are_leaving(blocked):
+    elif _are_leaving(problem.snapshot, blocked):
         said = f"Nothing to move: {_pods(len(blocked))} on the way or being deleted already."
     else:
         counts = Counter(pod.blocker for pod in blocked).most_common(3)

@@ -109,8 +109,8 @@ ROUND_ADVICE: dict[str, Advice] = {
         "Nothing. Its options say how much it must gain.",
     ),
     NoMovesReason.UNFINISHED_MOVES: Advice(
-        "Every pod that should leave its node is on its way, or as many earlier moves are not "
-        "finished as `maxReschedulePods` allows.",
+        "Every pod that should leave its node is on its way or being deleted, or as many earlier "
+        "moves are not finished as `maxReschedulePods` allows.",
         "Wait for them, or raise the limit. If none of them goes on, look at their reasons.",
     ),
     NoMovesReason.MOVES_TURNED_OFF: Advice(
