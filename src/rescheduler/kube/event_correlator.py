@@ -22,6 +22,7 @@ LEFT_OUT_MESSAGE = (
     "The others are left out; the log of the rescheduler has them."
 )
 
+_LEFT_OUT_KEY = (LEFT_OUT, False, "")
 _WORD_WITH_DIGIT = re.compile(r"\S*\d\S*")
 
 
@@ -60,9 +61,9 @@ class EventCorrelator:
         """The Event that stands for this one: a new one, or one that has happened again."""
         events = self._events_of(about, now)
         key = (reason, warning, shape_of(message))
-        if key not in events and len(events) >= MOST_PER_OBJECT:
+        if key not in events and len(events.keys() - {_LEFT_OUT_KEY}) >= MOST_PER_OBJECT:
             reason, message, warning = LEFT_OUT, LEFT_OUT_MESSAGE, False
-            key = (LEFT_OUT, False, "")
+            key = _LEFT_OUT_KEY
         found = events.get(key)
         if found is None:
             found = CorrelatedEvent(about, reason, readable(message), warning, now, now)
