@@ -12,7 +12,9 @@ import msgspec
 import pytest
 
 from rescheduler.controller.program import Program
+from rescheduler.extender import extender_server
 from rescheduler.extender.extender_server import ServeOptions
+from rescheduler.extender.http_server import serving
 from rescheduler.extender.serve_program import ServeProgram
 from rescheduler.kube.client import Client, ClientSettings
 from rescheduler.kube.live_store import LiveStore, cancel
@@ -123,6 +125,36 @@ async def test_both_ports_of_an_extender_say_what_is_missing(tmp_path: Path) -> 
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_an_extender_is_not_ready_before_it_listens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = write_certificates(tmp_path)
+    port, nobody = pick_ports(2)
+    options = ServeOptions("127.0.0.1", port, certificates=tmp_path)
+    before = []
+
+    @asynccontextmanager
+    async def observed(*arguments: Any) -> AsyncIterator[None]:
+        before.append(program.extender.why_not_ready())
+        async with serving(*arguments):
+            yield
+
+    monkeypatch.setattr(extender_server, "serving", observed)
+    settings = ClientSettings(attempts=1)
+    async with Client(credentials(f"http://127.0.0.1:{nobody}", "token"), settings) as client:
+        program = ServeProgram(client, Policy(), options)
+        running = asyncio.create_task(program.run())
+        trust = ssl.create_default_context(cadata=bundle.trusted.decode())
+        try:
+            async with aiohttp.ClientSession() as session, asyncio.timeout(60):
+                said = await refusal(session, f"https://127.0.0.1:{port}/readyz", trust)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    assert before == [extender_server.NOT_LISTENING]
+    assert said.startswith("the cluster is not loaded yet: ")
 
 
 async def test_an_extender_waits_for_the_secret_of_its_certificates_until_the_server_answers(

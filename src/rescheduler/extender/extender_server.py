@@ -36,6 +36,7 @@ from rescheduler.settings import Policy
 logger = logging.getLogger(__name__)
 
 NO_CERTIFICATES = "the certificates are not loaded yet"
+NOT_LISTENING = "the extender does not listen yet"
 BACKOFF = Backoff()
 
 
@@ -81,7 +82,7 @@ class ExtenderServer:
         self._observer = observer
         self.why_restart: Callable[[], str] = str
         """What only a restart of the program mends, for `/healthz`; empty if there is nothing."""
-        self._why_no_certificates = NO_CERTIFICATES
+        self._why_not_serving = NO_CERTIFICATES
         self._chance = Random()
         self._marker = ReplacementMarker(server, clock)
         self._retries = SchedulingRetries(server, clock)
@@ -118,6 +119,7 @@ class ExtenderServer:
         options = self._options
         clients = ClientAuthorization(tls, options.bind_clients)
         async with serving(endpoints, tls, clients, options.host, options.port):
+            self._why_not_serving = ""
             tasks = [
                 asyncio.create_task(self._keep_registered(source, tls, credentials)),
                 asyncio.create_task(self._marker.run()),
@@ -143,13 +145,13 @@ class ExtenderServer:
                 credentials = await source.load()
             except (Unavailable, OutcomeUnknown) as error:
                 failures += 1
-                self._why_no_certificates = f"{NO_CERTIFICATES} ({error})"
+                self._why_not_serving = f"{NO_CERTIFICATES} ({error})"
                 seconds = BACKOFF.seconds(failures, self._chance)
                 extra = {"error": str(error), "retry_seconds": round(seconds, 2)}
                 logger.warning("Failed to load certificates", extra=extra)
                 await asyncio.sleep(seconds)
             else:
-                self._why_no_certificates = ""
+                self._why_not_serving = NOT_LISTENING
                 return credentials
 
     def _certificate_source(self) -> CertificateSource:
@@ -196,4 +198,4 @@ class ExtenderServer:
 
     def why_not_ready(self) -> str:
         """Why kube-scheduler cannot be answered now; empty if it can. Called from any thread."""
-        return self._why_no_certificates or self._watching.why_not_loaded()
+        return self._why_not_serving or self._watching.why_not_loaded()
