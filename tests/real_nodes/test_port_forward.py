@@ -1,6 +1,7 @@
 """A replica that only processes of its pod reach is asked through `kubectl port-forward`."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,8 +19,9 @@ from tests.monitoring.scraping import page
 from tests.real_nodes.support import COMMAND, namespace_of, rescheduler
 
 NAMESPACE = "forwarded"
-# Ports of the node, which its pod shares.
-WEB_PORT, HEALTH_PORT = 8090, 8091
+# A port of the node, which its pod shares.
+WEB_PORT = 8090
+FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+)")
 
 
 @contextmanager
@@ -51,22 +53,24 @@ def test_status_works_through_kubectl_port_forward(
 
         (pod,) = wait_until(ready, what="the pod is Ready")
         # A process in the network of the node, and so of the pod, as if it were in the pod.
-        health = f"--health=127.0.0.1:{HEALTH_PORT}"
+        (port,) = pick_ports(1)
+        health = f"--health=127.0.0.1:{port}"
         kubeconfig = f"--kubeconfig={nodes.kubeconfig}"
         replica = nodes.command_of(node, COMMAND, "run", "--dry-run", health, kubeconfig)
-        (port,) = pick_ports(1)
         forward = (
             *(str(real_cluster.binary), "kubectl", "--kubeconfig", str(real_cluster.kubeconfig)),
             *("--namespace", NAMESPACE, "port-forward", f"pod/{pod['metadata']['name']}"),
-            f"{port}:{HEALTH_PORT}",
+            f":{port}",
         )
-        log = tmp_path / "replica"
+        log, forwarded = tmp_path / "replica", tmp_path / "kubectl"
         with running(replica, log):
             wait_until(lambda: "Finished a round" in log.read_text(), what="a round")
-            assert page(HEALTH_PORT, "/status") == (0, ""), "only its pod reaches it"
-            with running([*forward], tmp_path / "kubectl", real_cluster.kubectl_env):
-                wait_until(lambda: page(port, "/readyz")[0] == 200, what="it is forwarded")
-                url = f"--url=http://127.0.0.1:{port}"
-                found = json.loads(rescheduler(real_cluster, "status", url, "-o", "json"))
-    assert found["replica"]["role"] == "Planner"
-    assert found["replica"]["round"]["reason"]
+            assert page(port, "/status") == (0, ""), "only its pod reaches it"
+            with running([*forward], forwarded, real_cluster.kubectl_env):
+                (local,) = wait_until(
+                    lambda: FORWARDING.findall(forwarded.read_text()), what="it is forwarded"
+                )
+                url = f"--url=http://127.0.0.1:{local}"
+                status = json.loads(rescheduler(real_cluster, "status", url, "-o", "json"))
+    assert status["replica"]["role"] == "Planner"
+    assert status["replica"]["round"]["reason"]
