@@ -52,7 +52,7 @@ demo: $(RUNTIME) ## show a plan for an example cluster, then simulate a morning
 	@echo "  make cluster"
 	@echo "      starts a real control plane on this machine, to move pods on"
 
-test: $(DEV) ## run all tests (the first run builds the test cluster, 6 to 15 minutes on 2 cores)
+test: $(DEV) ## run all tests (the first run builds the test cluster, 6 to 16 minutes on 2 cores)
 	@$(BIN)/python -m testcluster build
 	@$(PYTEST_PARALLEL) --numprocesses $(WORKERS) --durations=20
 

@@ -211,6 +211,12 @@ def test_what_is_blocked_skipped_and_kept_is_counted() -> None:
     assert "Too full for a strategy: node-a" in lines
 
 
+def test_room_that_only_the_extender_keeps_is_counted() -> None:
+    kept = ReservationSummary(for_replacements=2)
+    lines = lines_of(drawn(msgspec.structs.replace(WHOLE, reservations=kept)))
+    assert "Room kept for pods on their way: 0, and by the extender alone for others: 2" in lines
+
+
 def test_nodes_have_bars_and_marks() -> None:
     lines = drawn(WHOLE).splitlines()
     fullest = next(line for line in lines if line.startswith("node-a "))

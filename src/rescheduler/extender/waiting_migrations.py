@@ -124,7 +124,11 @@ class WaitingMigrations:
         return len(self._with_promises())
 
     def kept_for_replacements(self) -> int:
-        """For how many of these the scheduler keeps no room itself: pods are evicted for them."""
+        """For how many of these the scheduler keeps no room itself.
+
+        Most are replacements of evicted pods. Other new pods are nominated a moment after they are
+        created.
+        """
         return sum(not self._is_nominated(migration) for migration in self._with_promises())
 
     def _with_promises(self) -> list[Migration]:

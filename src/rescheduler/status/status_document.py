@@ -168,7 +168,7 @@ class ReservationSummary(Part, frozen=True, omit_defaults=False):
     count: int = 0
     pods: tuple[RoomReservation, ...] = ()
     for_replacements: int = 0
-    """For how many replacements of evicted pods the extender keeps room."""
+    """For how many new pods of migrations only the extender keeps room."""
 
 
 class ReplicaStatus(Part, frozen=True, omit_defaults=False):

@@ -394,9 +394,7 @@ def reservations_part(found: ReservationSummary, room: Room) -> RenderableType:
     ]
     title = f"Room kept for pods on their way: {found.count:,}"
     if found.for_replacements:
-        title += (
-            f", and by the extender for replacements of evicted pods: {found.for_replacements:,}"
-        )
+        title += f", and by the extender alone for others: {found.for_replacements:,}"
     return listed(title, lines, found.count)
 
 
