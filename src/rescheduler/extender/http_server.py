@@ -59,6 +59,8 @@ READ_SECONDS = 5.0
 KEEPALIVE_SECONDS = 120.0
 # How long the rest of a refused body is read, so that its sender sees the response.
 LINGERING_SECONDS = 1.0
+UNREAD = {web.HTTPRequestEntityTooLarge.status_code, web.HTTPRequestTimeout.status_code}
+"""Refusals of bodies that are too long, or too slow, to be read to the end."""
 # Anyone can send requests that cannot be decoded; one line in so many seconds tells of them.
 LOG_SECONDS = 10.0
 # How long requests that are being answered may delay the end.
@@ -280,7 +282,12 @@ def error_responses(on_request: Callable[[web.Request], None]) -> Any:
             log(request, error)
             return error_response(web.HTTPBadRequest.status_code, str(error))
         except RequestRefused as error:
-            return error_response(error.status, str(error))
+            refusal = error_response(error.status, str(error))
+            if error.status in UNREAD:
+                # The rest may never be read. Who believed that this connection goes on would send
+                # the next request in vain.
+                refusal.force_close()
+            return refusal
         return response
 
     return handle
