@@ -10,6 +10,7 @@ from pathlib import Path
 from testcluster import TestCluster
 from testcluster.__main__ import write_kubectl
 from testcluster.waiting import wait_until
+from tests.install.installs import wait_until_kinds_are_served
 from tests.install.test_files import ROOT
 from tests.interrupts import interruptible
 
@@ -21,6 +22,7 @@ PAGES = [
     ),
 ]
 COMMAND = re.compile(r"(?:\$ )?((?:\.venv/bin/)?(?:kubectl|helm|kind|make|rescheduler) \S.*)")
+REMOVAL = re.compile(r"\b(delete|uninstall)\b")
 BASH = Path("/bin/bash")
 USED_FILES = ("deploy", "charts", "examples")
 COMMAND_SECONDS = 300.0
@@ -46,6 +48,7 @@ class Terminal:
     """Runs commands in a folder that looks like this repository, on a cluster."""
 
     def __init__(self, cluster: TestCluster, directory: Path, helm: Path | None = None) -> None:
+        self._cluster = cluster
         self._directory = directory / "work"
         self._directory.mkdir()
         for name in USED_FILES:
@@ -66,6 +69,8 @@ class Terminal:
 
     def run(self, command: str, code: int = 0) -> str:
         """Run a command to its end; what it printed."""
+        if REMOVAL.search(command):
+            wait_until_kinds_are_served(self._cluster)
         done = subprocess.run(
             ["bash", "-o", "pipefail", "-c", command],
             cwd=self._directory,

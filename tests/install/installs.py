@@ -4,6 +4,9 @@ import json
 from typing import Any
 
 from testcluster import TestCluster
+from testcluster.client import ApiError
+from testcluster.waiting import wait_until
+from tests.conftest import CRDS
 
 INSTALLS: dict[str, dict[str, Any]] = {
     "full": {},
@@ -31,4 +34,34 @@ def leftovers(cluster: TestCluster) -> list[str]:
         f"{each['kind']} {each['metadata']['name']}"
         for each in found
         if "rescheduler" in json.dumps(each["metadata"])
+    ]
+
+
+def wait_until_kinds_are_served(cluster: TestCluster) -> None:
+    """Wait for the kind of every CustomResourceDefinition, before any of them is deleted.
+
+    The API server could not list the objects of the kind, to delete them first, and would try again
+    only after minutes.
+    """
+    client = cluster.client
+
+    def are_served() -> bool:
+        try:
+            return all(map(client.exists, lists_of_custom_kinds(cluster)))
+        except ApiError:
+            # Its storage is being set up.
+            return False
+
+    wait_until(are_served, what="every kind is served")
+    client.close()
+
+
+def lists_of_custom_kinds(cluster: TestCluster) -> list[str]:
+    """The paths of all kinds that are defined by CustomResourceDefinitions."""
+    specs = [definition["spec"] for definition in cluster.client.get(CRDS)["items"]]
+    return [
+        f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
+        for spec in specs
+        for version in spec["versions"]
+        if version["served"]
     ]

@@ -15,7 +15,7 @@ from testcluster import TestCluster
 from testcluster.waiting import wait_until
 from tests.install.cert_manager import serve_cert_manager_kinds
 from tests.install.helm import Helm, Objects
-from tests.install.installs import MONITORING, leftovers
+from tests.install.installs import MONITORING, leftovers, wait_until_kinds_are_served
 from tests.install.prometheus_operator import serve_operator_kinds
 from tests.install.test_files import CHART
 from tests.install.test_kustomize import by_identity
@@ -142,6 +142,7 @@ def test_a_release_is_installed_changed_and_removed(
     notes = helm(*change, "--set", "dryRun=true")
     assert "It only plans (dryRun: true)" in notes
     assert not client.exists(role)
+    wait_until_kinds_are_served(audited)
     helm("uninstall", "mover", "--namespace", RELEASE_NAMESPACE, "--wait")
     client.delete(f"/api/v1/namespaces/{RELEASE_NAMESPACE}")
     wait_until(lambda: leftovers(audited) == [], what="nothing is left")
