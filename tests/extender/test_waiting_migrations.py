@@ -119,6 +119,19 @@ def test_a_replacement_that_was_refused_and_is_created_later_is_steered_again(
     assert watches.found_for(new_pod()) == "one"
 
 
+def test_a_replacement_is_steered_on_though_the_scheduler_has_not_seen_its_mark(
+    watches: Watches,
+) -> None:
+    """Between filter and prioritize, the mark is written, and our watch shows it."""
+    watches.migration(evicting("one"))
+    seen_by_scheduler = new_pod("web-new", "7", NOW)
+    assert watches.waiting.target_of(seen_by_scheduler) == "b"
+    watches.pod(new_pod("web-new", "7", NOW, labels={MIGRATION_ID: "uid-of-one"}))
+    assert watches.waiting.target_of(seen_by_scheduler) == "b"
+    assert watches.marked == ["web-new"]
+    assert watches.waiting.target_of(new_pod("web-other", "8", NOW)) is None
+
+
 def test_one_that_was_found_before_a_restart_is_not_replaced_by_another(watches: Watches) -> None:
     watches.pod(new_pod("web-new", "7", labels={MIGRATION_ID: "uid-of-one"}))
     watches.migration(evicting("one", step=Step.LANDING))

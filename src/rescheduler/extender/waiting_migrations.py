@@ -174,8 +174,10 @@ class WaitingMigrations:
 
     def _is_free(self, migration: Migration, pod_uid: str) -> bool:
         """Whether no other pod has been found for it."""
-        if self._new_pods(migration):
-            return False
+        found = self._new_pods(migration)
+        if found:
+            # The scheduler may not have seen its mark yet.
+            return all(pod.uid == pod_uid for pod in found)
         if is_of_stateful_set(migration):
             # Only one pod has its name. The StatefulSet may try to create it several times, until
             # the old pod of that name is deleted.
