@@ -1,9 +1,12 @@
 """Rounds request moves, heed the outcome of earlier ones, and delete what did not start."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+
+import pytest
 
 from rescheduler.controller.move_requests import first_wave
 from rescheduler.controller.planning_loop import PlanningLoop
@@ -116,8 +119,9 @@ async def test_a_node_that_cannot_be_cordoned_is_emptied_all_the_same(sandbox: S
 
 
 async def test_a_round_has_the_answer_of_a_server_that_refuses_a_migration(
-    sandbox: Sandbox,
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     pod, _ = under_maintenance(sandbox)
     quota = {
         "metadata": {"name": "none"},
@@ -131,6 +135,9 @@ async def test_a_round_has_the_answer_of_a_server_that_refuses_a_migration(
     assert finished is not None
     key = f"{sandbox.namespace}/{pod['metadata']['name']}"
     assert "quota: none" in finished.not_created[key]
+    (line,) = [line for line in caplog.records if line.message == "Finished a round"]
+    assert line.__dict__["refused"] == len(finished.not_created)
+    assert line.__dict__["refusal"] in finished.not_created.values()
     assert key not in [move.pod for move in finished.requested]
     assert sandbox.all("migrations") == []
 

@@ -284,6 +284,9 @@ class PlanningLoop:
             "blocked": len(finished.plan.blocked),
             "dry_run": self._dry_run,
         }
+        if finished.not_created:
+            extra["refused"] = len(finished.not_created)
+            extra["refusal"] = next(iter(finished.not_created.values()))
         logger.info("Finished a round", extra=extra)
         for move in finished.requested if self._dry_run else ():
             logger.info("Would have requested a move", extra=fields_of(move))
