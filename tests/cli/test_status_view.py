@@ -176,7 +176,7 @@ def test_migrations_have_bars_that_grow_with_their_steps() -> None:
     assert starting.count("█") < handing.count("█")
     assert paused.count("█") == 0
     assert starting.split()[1:] == ["starting", "5", "s", "shop/cart-1", "node-a", "→", "node-b"]
-    assert paused.split() == ["Paused", "shop/cart-3", "?", "→", "node-b"]
+    assert paused.split() == ["Paused", "shop/cart-3", "→", "node-b"]
     assert "  shop/cart-4: Oh." in drawn(WHOLE)
     assert "In the last 24 hours: 10 moves: 9 landed, 1 failed" in drawn(WHOLE)
 
@@ -208,7 +208,18 @@ def test_what_is_blocked_skipped_and_kept_is_counted() -> None:
     assert "and 1 more" in lines
     assert "Room kept for pods on their way: 3" in lines
     assert "shop/new on node-b: 0.25 CPU, 256 MiB" in lines
-    assert "Too full for a strategy: node-a" in lines
+    assert "Nodes that pods should leave: node-a" in lines
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_where_a_pod_goes_is_shown_also_if_its_name_is_too_long(width: int) -> None:
+    pod = "a-namespace/a-deployment-with-a-long-name-6bf885d74-scx87"
+    state = MigrationState("m", pod, "worker-with-a-name-1", "InProgress", "worker-2", "Starting")
+    migrations = MigrationSummary({"InProgress": 1}, (state,))
+    text = drawn(msgspec.structs.replace(WHOLE, migrations=migrations), width)
+    (line,) = [line for line in text.splitlines() if "scx87" in line]
+    assert line.rstrip().endswith("worker-2 → worker-with-a-name-1")
+    assert (pod in line) == (width == 200)
 
 
 def test_room_that_only_the_extender_keeps_is_counted() -> None:

@@ -43,6 +43,7 @@ MOST_LINES = 5
 STEP_BAR = 12
 # From then on, what a migration under way waits for is shown, too.
 LONG_STEP_SECONDS = 30
+SHORTEST_NAME, ENDING = 16, 8
 ROLES = {
     Role.LEADER: "leads",
     Role.STANDBY: "waits to take over",
@@ -255,7 +256,7 @@ def round_parts(last: RoundState, room: Room) -> Iterator[RenderableType]:
         names = ", ".join(last.overloaded_nodes[:MOST_LINES])
         rest = last.overloaded - min(last.overloaded, MOST_LINES)
         more = f" and {rest:,} more" if rest else ""
-        yield Text.assemble(("Too full for a strategy: ", "bold"), escaped(f"{names}{more}"))
+        yield Text.assemble(("Nodes that pods should leave: ", "bold"), escaped(f"{names}{more}"))
     if last.unreadable:
         text = f"{last.unreadable:,}; rescheduler plan lists them"
         yield Text.assemble(("Objects that cannot be decoded: ", "bold"), text)
@@ -339,7 +340,9 @@ def outcome_counts(outcomes: Mapping[str, int]) -> str:
 def migration_table(migrations: Sequence[MigrationState], room: Room) -> RenderableType:
     """A bar per migration, its state, its pod and its route; what it waits for comes below."""
     console = room.console
-    names = short_names({name for each in migrations for name in (each.source, each.target)})
+    nodes = {name for each in migrations for name in (each.source, each.target)}
+    # The source is known once a migration has started.
+    names = {"": "", **short_names(nodes - {""})}
     states = [state_text(each) for each in migrations]
     width = max(map(len, states))
     lines = []
@@ -348,14 +351,25 @@ def migration_table(migrations: Sequence[MigrationState], room: Room) -> Rendera
         if console.width >= NARROW:
             line.append_text(step_bar(each, console)).append("  ")
         line.append_text(state).append(" " * (width - len(state) + 2))
-        line.append(escaped(each.pod), style="bold")
-        line.append(f"  {names[each.source] or '?'} {room.arrow} {names[each.target]}")
+        route = f"{names[each.source]} {room.arrow} {names[each.target]}".strip()
+        width_left = console.width - len(line) - len(route) - 2
+        gap = "..." if console.options.ascii_only else "…"
+        line.append(shortened(escaped(each.pod), width_left, gap), style="bold")
+        line.append(f"  {route}")
         lines.append(line)
         if each.message and (each.reason or (each.step_seconds or 0) >= LONG_STEP_SECONDS):
             lines.append(
                 Text(f"  {escaped(each.message)}", "dim", no_wrap=True, overflow="ellipsis")
             )
     return Group(*lines)
+
+
+def shortened(name: str, width: int, gap: str) -> str:
+    """The beginning and the end of a name that is too long, for pods differ at their ends."""
+    width = max(width, SHORTEST_NAME)
+    if len(name) <= width:
+        return name
+    return f"{name[: width - ENDING - len(gap)]}{gap}{name[-ENDING:]}"
 
 
 def step_bar(migration: MigrationState, console: Console) -> Text:
