@@ -76,13 +76,21 @@ def test_a_request_that_takes_longer_than_the_timeout_has_failed(
     assert report.kinds == {"timeout": 5}
 
 
-@pytest.mark.parametrize(("options", "lost"), [((), 0), (("-abrupt",), 1)])
+@pytest.mark.parametrize(
+    ("options", "lost"),
+    [
+        (("-work", "2s"), 0),
+        # Its request is still being answered, however busy the machine is.
+        (("-work", "60s", "-abrupt"), 1),
+    ],
+)
 def test_a_graceful_server_ends_its_requests_and_an_abrupt_one_does_not(
     traffic: Path, serve: Serve, options: tuple[str, ...], lost: int
 ) -> None:
     (port,) = pick_ports(1)
-    server = serve(port, options=("-work", "2s", *options))
-    running = start_load(traffic, "-urls", url(port), "-rate", "1", "-for", "1s")
+    server = serve(port, options=options)
+    one = ("-rate", "1", "-for", "1s", "-timeout", "120s")
+    running = start_load(traffic, "-urls", url(port), *one)
     wait_until(lambda: has_client(server, port), what="the request has arrived")
     server.send_signal(signal.SIGTERM)
     assert running.report().failed == lost
