@@ -8,7 +8,6 @@ import asyncio
 import hmac
 import logging
 import ssl
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from rescheduler.errors import ReschedulerError, SettingsError
 from rescheduler.extender.tls.key_pair import KeyPair
+from rescheduler.kube.auth.memory_files import as_file
 
 logger = logging.getLogger(__name__)
 
@@ -140,11 +140,7 @@ def context_with(credentials: ServingCredentials) -> ssl.SSLContext:
 
 def load_key_pair(pair: KeyPair, context: ssl.SSLContext) -> None:
     """Load a certificate and its key into a context, which Python reads from files only."""
-    with tempfile.TemporaryDirectory() as directory:
-        certificate, key = Path(directory) / "tls.crt", Path(directory) / "tls.key"
-        certificate.write_bytes(pair.certificate)
-        key.touch(mode=0o600)
-        key.write_bytes(pair.key)
+    with as_file(pair.certificate) as certificate, as_file(pair.key) as key:
         # Without a password OpenSSL would ask for one at the terminal.
         context.load_cert_chain(certificate, key, password="")
 

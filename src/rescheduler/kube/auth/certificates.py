@@ -1,17 +1,14 @@
 """Certificates as the ssl module takes them: the authorities to trust, and our own.
 
-Inline certificates are kept in memory. OpenSSL loads a client certificate from files only, so for
-that moment they are written to temporary files, which nobody else can read.
+Inline certificates are kept in memory, and never written to a disk.
 """
 
 import ssl
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rescheduler.errors import CredentialsError
+from rescheduler.kube.auth.memory_files import as_file
 
 
 @dataclass(frozen=True)
@@ -80,15 +77,3 @@ def load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) ->
         raise CredentialsError(
             f"{certificate.source}: expected a PEM certificate and its key: {error}"
         ) from error
-
-
-@contextmanager
-def as_file(content: Path | bytes) -> Iterator[str]:
-    """A file with this content; a temporary one has mode 0600 and is removed afterwards."""
-    if isinstance(content, Path):
-        yield str(content)
-        return
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(content)
-        file.flush()
-        yield file.name
