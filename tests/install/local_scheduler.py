@@ -40,7 +40,7 @@ def local_scheduler(
     arguments = [each.replace(str(shipped), str(changed)) for each in arguments]
     serving_options = serving(cluster.layout, pod.port)
     scheduler = Component(
-        program, cluster.binary, [*arguments, *serving_options], directory / "log", {}
+        program, cluster.servers, [*arguments, *serving_options], directory / "log", {}
     )
     scheduler.start()
     try:
