@@ -10,6 +10,7 @@ from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.waiting import wait_until
 from tests.conftest import FreshCluster
+from tests.install.installs import INSTALLS
 
 COMMAND = Path(sys.executable).with_name("rescheduler")
 NAMESPACE = "moving-company"
@@ -34,7 +35,7 @@ def subjects(findings: Findings, health: str) -> set[str]:
 
 
 def install(cluster: TestCluster) -> None:
-    objects = {"apiVersion": "v1", "kind": "List", "items": manifests({}, NAMESPACE)}
+    objects = {"apiVersion": "v1", "kind": "List", "items": manifests(INSTALLS["full"], NAMESPACE)}
     cluster.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(objects))
 
 
