@@ -11,10 +11,8 @@ from rescheduler.install.certificate_objects import (
     serving_volume,
 )
 from rescheduler.install.metadata import CONTROLLER, NAME_LABEL, labels, metadata
-from rescheduler.install.monitoring.monitoring_objects import SCRAPE_ANNOTATIONS
 from rescheduler.install.options import EXTENDER_PORT, MONITORING, MONITORING_PORT, SERVING
 from rescheduler.install.pods import (
-    CONTAINER_SECURITY,
     deployment,
     own_namespace,
     own_uid,
@@ -27,6 +25,8 @@ CONFIG_NAME = "rescheduler-config"
 CONFIG_DIRECTORY = "/etc/rescheduler"
 POLICY_FILE = "policy.yaml"
 SERVICE_PORT = 443
+DNS_PORTS = (53, 5353)
+"""The second one is that of OpenShift's pods, behind the first one of their Service."""
 
 
 def controller_config() -> dict[Any, Tree]:
@@ -44,9 +44,16 @@ def controller_deployment() -> dict[Any, Tree]:
     volumes: list[Tree] = [
         {"name": "config", "configMap": {"name": CONFIG_NAME}},
         {When("certManager"): [serving_volume()]},
+        Items("extraVolumes"),
     ]
-    annotations: dict[Any, Tree] = {When("annotations"): {"annotations": SCRAPE_ANNOTATIONS}}
-    return deployment(CONTROLLER, Value("replicas"), controller_container(), volumes, annotations)
+    return deployment(
+        CONTROLLER,
+        Value("replicas"),
+        controller_container(),
+        volumes,
+        Value("serviceAccount.name"),
+        Value(f"{CONTROLLER}.podAnnotations"),
+    )
 
 
 def controller_container() -> dict[Any, Tree]:
@@ -103,10 +110,11 @@ def controller_container() -> dict[Any, Tree]:
             periodSeconds=5,
         ),
         "resources": Value("resources"),
-        "securityContext": CONTAINER_SECURITY,
+        "securityContext": Value("securityContext"),
         "volumeMounts": [
             {"name": "config", "mountPath": CONFIG_DIRECTORY, "readOnly": True},
             {When("certManager"): [certificate_mount()]},
+            Items("extraVolumeMounts"),
         ],
     }
 
@@ -137,11 +145,11 @@ def webhook_registration() -> dict[Any, Tree]:
 
 
 def priority_class() -> dict[Any, Tree]:
-    """The priority of our own pods."""
+    """The priority of our own pods. Its value cannot be changed, so each has a name of its own."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
-        "metadata": metadata("rescheduler", CONTROLLER, is_namespaced=False),
+        "metadata": metadata(Value("priorityClassName"), CONTROLLER, is_namespaced=False),
         "value": Value("priorityClass.value"),
         "description": "For the rescheduler itself.",
     }
@@ -154,7 +162,7 @@ def network_policy() -> dict[Any, Tree]:
         "ports": [{"port": MONITORING, "protocol": "TCP"}],
         "from": Value("networkPolicy.monitoringFrom"),
     }
-    dns = [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]
+    dns = [{"port": port, "protocol": each} for port in DNS_PORTS for each in ("UDP", "TCP")]
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -164,8 +172,8 @@ def network_policy() -> dict[Any, Tree]:
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{When("extender"): [serving]}, monitoring],
             "egress": [
-                {"ports": dns},
-                {"ports": Value("apiServerPorts")},
+                {"ports": dns, "to": Value("networkPolicy.dnsPeers")},
+                {"ports": Value("apiServerPorts"), "to": Value("apiServerPeers")},
                 Items("networkPolicy.extraEgress"),
             ],
         },

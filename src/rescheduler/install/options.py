@@ -3,23 +3,39 @@
 `deploy/` is the same installation with the default of every option.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from rescheduler.install.metadata import CONTROLLER, labels
+from rescheduler.errors import SettingsError
+from rescheduler.install.metadata import COMPONENT_LABEL, CONTROLLER, SCHEDULER, labels
+from rescheduler.install.policy_schema import policy_schema
 from rescheduler.install.tree import Expressions
+from rescheduler.labels import HOSTNAME
 from rescheduler.settings import Policy, StrategyName
 
 PROJECT_VERSION = version("kube-rescheduler")
-KUBERNETES_VERSION = "v1.36.3"
 EXTENDER_PORT, MONITORING_PORT = 8443, 8080
 SERVING, MONITORING = "serving", "monitoring"
 """The names of these ports."""
 
+KUBE_SCHEDULER = "kube-scheduler"
+VERSION_OF_CLUSTER = "VERSION-OF-YOUR-CLUSTER"
+"""The tag of kube-scheduler where the version of the cluster is not known."""
+
 SERVICE_ENDS = (".svc", ".svc.cluster.local")
+
+METRICS_PATH = "/metrics"
+SCRAPE_ANNOTATIONS = {
+    "prometheus.io/scrape": "true",
+    "prometheus.io/port": str(MONITORING_PORT),
+    "prometheus.io/path": METRICS_PATH,
+}
+"""What a Prometheus without an operator usually looks for."""
+
+COMPONENTS = {CONTROLLER: "", SCHEDULER: "scheduler."}
+"""By component: with what its own options begin."""
 
 JsonSchema = Mapping[str, Any]
 
@@ -71,6 +87,21 @@ DEFAULT_POLICY: dict[str, Any] = {
     "excludedPodSelector": "",
 }
 
+POD_SECURITY: dict[str, Any] = {
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""The user is that of the image, or one that the platform chooses, as OpenShift does.
+
+Without a user and a group in here, kubelets let any user read the files of tokens and Secrets.
+"""
+
+CONTAINER_SECURITY: dict[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+
 OPTIONS = (
     InstallOption(
         "dryRun",
@@ -88,17 +119,26 @@ OPTIONS = (
     ),
     InstallOption(
         "scheduler.enabled",
-        True,
+        False,
         BOOLEAN,
         "Install a second kube-scheduler that calls the extender, for pods with schedulerName: "
-        "rescheduler-scheduler. It needs extender.enabled.",
+        "rescheduler-scheduler. It needs extender.enabled and scheduler.image.repository.",
     ),
     InstallOption(
-        "scheduler.image",
-        f"kube-scheduler:{KUBERNETES_VERSION}",
-        WORD,
-        "The image of kube-scheduler, with the registry that you pull it from. Take the version "
-        "of your cluster.",
+        "scheduler.image.repository",
+        "",
+        TEXT,
+        "The image of kube-scheduler, with the registry that your nodes pull it from.",
+    ),
+    InstallOption(
+        "scheduler.image.tag",
+        "",
+        TEXT,
+        "Its tag; the version of your cluster if it is empty. A scheduler must not be newer than "
+        "its API server.",
+    ),
+    InstallOption(
+        "scheduler.image.digest", "", TEXT, "Its digest, such as sha256:…, instead of a tag."
     ),
     InstallOption("scheduler.replicas", 2, COUNT, "How many second schedulers; one is active."),
     InstallOption(
@@ -110,11 +150,13 @@ OPTIONS = (
     ),
     InstallOption(
         "image.repository",
-        "rescheduler",
-        WORD,
-        "The image of the rescheduler, with the registry that you pull it from.",
+        "",
+        TEXT,
+        "The image of the rescheduler, with the registry that your nodes pull it from. There is no "
+        "default: nothing is installed without it.",
     ),
     InstallOption("image.tag", "", TEXT, "Its tag; the version of the chart if it is empty."),
+    InstallOption("image.digest", "", TEXT, "Its digest, such as sha256:…, instead of a tag."),
     InstallOption(
         "image.pullPolicy",
         "IfNotPresent",
@@ -128,9 +170,10 @@ OPTIONS = (
     InstallOption(
         "policy",
         DEFAULT_POLICY,
-        MAPPING,
+        policy_schema(),
         "What is improved and how far it may go; docs/policy.md describes every field. Fields that "
-        "you leave out keep these values. A change is picked up while the controller runs.",
+        "you leave out keep these values; unknown and wrong ones are refused. A change is picked "
+        "up while the controller runs.",
     ),
     InstallOption(
         "resources",
@@ -161,25 +204,110 @@ OPTIONS = (
     InstallOption(
         "scheduler.extraArgs", [], WORDS, "More arguments of the second scheduler, such as [--v=4]."
     ),
+    InstallOption(
+        "podSecurityContext",
+        POD_SECURITY,
+        MAPPING,
+        "The security context of the controller's pods. Its image names the user 65532; without "
+        "one in here, OpenShift can choose another.",
+    ),
+    InstallOption(
+        "securityContext",
+        CONTAINER_SECURITY,
+        MAPPING,
+        "The security context of the controller's container.",
+    ),
+    InstallOption(
+        "scheduler.podSecurityContext",
+        {**POD_SECURITY, "runAsUser": 65532},
+        MAPPING,
+        "The security context of the second scheduler's pods. The image of kube-scheduler names no "
+        "user, so one is named here; on OpenShift, which chooses one, set runAsUser to null.",
+    ),
+    InstallOption(
+        "scheduler.securityContext",
+        CONTAINER_SECURITY,
+        MAPPING,
+        "The security context of the second scheduler's container.",
+    ),
     InstallOption("nodeSelector", {}, MAPPING, "Labels of the nodes to run on."),
     InstallOption("tolerations", [], OBJECTS, "Taints of nodes to run on all the same."),
+    InstallOption(
+        "affinity",
+        {},
+        MAPPING,
+        "The affinity of the controller's pods, instead of the one by which they prefer different "
+        "nodes.",
+    ),
+    InstallOption("scheduler.affinity", {}, MAPPING, "The same for the second scheduler's pods."),
+    InstallOption(
+        "topologySpreadConstraints",
+        [],
+        OBJECTS,
+        "Spread the controller's pods, for example over zones; the labelSelector is up to you.",
+    ),
+    InstallOption(
+        "scheduler.topologySpreadConstraints",
+        [],
+        OBJECTS,
+        "The same for the second scheduler's pods.",
+    ),
+    InstallOption("podLabels", {}, MAPPING, "More labels of the pods."),
+    InstallOption("podAnnotations", {}, MAPPING, "More annotations of the pods."),
+    InstallOption("deploymentLabels", {}, MAPPING, "More labels of the Deployments."),
+    InstallOption("deploymentAnnotations", {}, MAPPING, "More annotations of the Deployments."),
+    InstallOption(
+        "serviceAccount.create",
+        True,
+        BOOLEAN,
+        "Create the service account of the controller. Otherwise one of this name must be there.",
+    ),
+    InstallOption("serviceAccount.name", CONTROLLER, WORD, "Its name."),
+    InstallOption(
+        "serviceAccount.annotations", {}, MAPPING, "Its annotations, such as those of a cloud."
+    ),
+    InstallOption("extraVolumes", [], OBJECTS, "More volumes of the controller's pods."),
+    InstallOption("extraVolumeMounts", [], OBJECTS, "Where its container mounts them."),
+    InstallOption(
+        "priorityClass.name",
+        "",
+        TEXT,
+        "A PriorityClass that exists, for our own pods. Otherwise one is installed.",
+    ),
     InstallOption(
         "priorityClass.value",
         1_000_000,
         {"type": "integer", "maximum": 1_000_000_000},
-        "The priority of our own pods: above that of applications.",
+        "The priority of our own pods: above that of applications. It is part of the name of the "
+        "PriorityClass, whose value cannot be changed.",
     ),
     InstallOption(
         "networkPolicy.enabled",
         True,
         BOOLEAN,
-        "Install a NetworkPolicy: in, only to our ports; out, only to DNS and the API server.",
+        "Install a NetworkPolicy: in, only to our ports; out, only to the ports of DNS (53, 5353) "
+        "and of the API server, at any address unless the options below name some.",
     ),
     InstallOption(
         "networkPolicy.apiServerPorts",
-        [443, 6443],
+        [443, 6443, 8443, 16443],
         PORTS,
-        "The ports at which the API server may listen, after any translation of addresses.",
+        "The ports at which the API server may listen, after any translation of addresses: 6443 "
+        "with kubeadm and OpenShift, 8443 with vcluster, 16443 with MicroK8s.",
+    ),
+    InstallOption(
+        "networkPolicy.apiServerCidrs",
+        [],
+        WORDS,
+        "The addresses of the API servers, after any translation, such as [10.0.0.0/28]; any if it "
+        "is empty.",
+    ),
+    InstallOption(
+        "networkPolicy.dnsPeers",
+        [],
+        OBJECTS,
+        "The DNS servers, as peers of a NetworkPolicy; any address if it is empty, for they have "
+        "other labels in each cluster, and a cache on the node has none.",
     ),
     InstallOption(
         "networkPolicy.monitoringFrom",
@@ -235,27 +363,82 @@ OPTIONS = (
         "Install the CustomResourceDefinitions of Migrations and MoveRecords. They are updated "
         "with the chart, and deleted with it.",
     ),
+    InstallOption(
+        "crds.keep",
+        False,
+        BOOLEAN,
+        "Keep them, with all Migrations and MoveRecords, when the chart is removed.",
+    ),
 )
 
 DEFAULTS: Mapping[str, Any] = {option.path: option.default for option in OPTIONS}
 
 
+def apart(component: str) -> dict[str, Any]:
+    """The affinity by which the pods of a component prefer different nodes."""
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": labels(component)}}
+    preferred = [{"weight": 100, "podAffinityTerm": term}]
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+
+
+def missing_image(option: str, program: str) -> str:
+    """What to do where no image is named."""
+    return (
+        f"{option} is not set: name an image of {program} that your nodes can pull, for example "
+        f"registry.example/{program}"
+    )
+
+
+def image_reference(options: Mapping[str, Any], path: str, program: str, tag: str) -> str:
+    """The image that some options name; with this tag, if they name none."""
+    repository, digest = options[f"{path}.repository"], options[f"{path}.digest"]
+    if not repository:
+        raise SettingsError(missing_image(f"{path}.repository", program))
+    return f"{repository}@{digest}" if digest else f"{repository}:{options[f'{path}.tag'] or tag}"
+
+
 def resolved_options(chosen: Mapping[str, Any], namespace: str) -> dict[str, Any]:
     """Every option by its path, and what follows from them for the trees."""
     options = {**DEFAULTS, **chosen}
-    serves = "extender" in switches_of(options)
-    tag = options["image.tag"] or PROJECT_VERSION
+    switches = switches_of(options)
+    serves = "extender" in switches
+    image = image_reference(options, "image", CONTROLLER, PROJECT_VERSION)
+    scheduler_image = (
+        image_reference(options, "scheduler.image", KUBE_SCHEDULER, VERSION_OF_CLUSTER)
+        if "scheduler" in switches
+        else ""
+    )
     return {
         **options,
-        "image": f"{options['image.repository']}:{tag}",
+        "image": image,
+        "schedulerImage": scheduler_image,
         "namespace": namespace,
+        "priorityClassName": options["priorityClass.name"]
+        or f"{CONTROLLER}-{options['priorityClass.value']}",
         "serviceNames": [CONTROLLER, *(f"{CONTROLLER}.{namespace}{end}" for end in SERVICE_ENDS)],
         "certificateKey": f"{namespace}/{CONTROLLER}",
         "readinessPort": SERVING if serves else MONITORING,
         "readinessScheme": "HTTPS" if serves else "HTTP",
         "monitoringLabels": {**options["monitoring.labels"], **labels(CONTROLLER)},
+        f"{CONTROLLER}.podAnnotations": {
+            **(SCRAPE_ANNOTATIONS if options["monitoring.annotations"] else {}),
+            **options["podAnnotations"],
+        },
+        **{
+            f"{component}.{name}": value
+            for component, prefix in COMPONENTS.items()
+            for name, value in {
+                "labels": labels(component),
+                "deploymentLabels": {**options["deploymentLabels"], **labels(component)},
+                "podLabels": {**options["podLabels"], **labels(component)},
+                "affinity": options[f"{prefix}affinity"] or apart(component),
+            }.items()
+        },
         "apiServerPorts": [
             {"port": port, "protocol": "TCP"} for port in options["networkPolicy.apiServerPorts"]
+        ],
+        "apiServerPeers": [
+            {"ipBlock": {"cidr": cidr}} for cidr in options["networkPolicy.apiServerCidrs"]
         ],
     }
 
@@ -272,11 +455,13 @@ def switches_of(options: Mapping[str, Any]) -> set[str]:
         "ownCertificates": extender and not options["certManager.enabled"],
         "scheduler": extender and options["scheduler.enabled"],
         "networkPolicy": options["networkPolicy.enabled"],
-        "annotations": options["monitoring.annotations"],
+        "serviceAccount": options["serviceAccount.create"],
+        "priorityClass": not options["priorityClass.name"],
         "podMonitor": options["monitoring.podMonitor"],
         "alerts": options["monitoring.alerts"],
         "dashboard": options["monitoring.dashboard"],
         "crds": options["crds.install"],
+        "keptCrds": options["crds.keep"],
     }
     return {name for name, is_on in conditions.items() if is_on}
 
@@ -287,25 +472,63 @@ _SERVICE_NAMES = [
     *(f'(printf "{CONTROLLER}.%s{end}" .Release.Namespace)' for end in SERVICE_ENDS),
 ]
 
-_LABELS = " ".join(f'"{name}" "{value}"' for name, value in labels(CONTROLLER).items())
+
+def image_expression(path: str, program: str, tag: str) -> str:
+    """The image that some values name, in a template; without one, rendering fails."""
+    missing = missing_image(f"{path}.repository", program)
+    values = f'"image" .Values.{path} "tag" {tag} "missing" "{missing}"'
+    return f'include "rescheduler.image" (dict {values}) | quote'
+
+
+def component_expressions(component: str, prefix: str) -> dict[str, str]:
+    """What `resolved_options` has for a component, in a template."""
+    name = labels(component)[COMPONENT_LABEL]
+    own = f'(include "rescheduler.selector" "{name}" | fromYaml)'
+    of_release = f'(include "rescheduler.labels" (list . "{name}") | fromYaml)'
+    preferred = f'(include "rescheduler.affinity" "{name}" | fromYaml)'
+    return {
+        f"{component}.labels": of_release,
+        f"{component}.deploymentLabels": f"merge {of_release} .Values.deploymentLabels",
+        f"{component}.podLabels": f"merge {own} .Values.podLabels",
+        f"{component}.affinity": f".Values.{prefix}affinity | default {preferred}",
+    }
+
+
+_COMPONENT_EXPRESSIONS = {
+    name: expression
+    for component, prefix in COMPONENTS.items()
+    for name, expression in component_expressions(component, prefix).items()
+}
+_SCRAPE_PAIRS = " ".join(f'"{key}" "{value}"' for key, value in SCRAPE_ANNOTATIONS.items())
+_SCRAPE = f"(ternary (dict {_SCRAPE_PAIRS}) (dict) .Values.monitoring.annotations)"
 # What holds double braces is no template: it is read from files of the chart.
 CHART_RULES, CHART_DASHBOARD = "files/rules.yaml", "files/dashboard.json"
 
 EXPRESSIONS = Expressions(
     values={
         **{option.path: option.expression for option in OPTIONS},
-        "image": 'printf "%s:%s" .Values.image.repository '
-        "(.Values.image.tag | default .Chart.AppVersion) | quote",
-        "scheduler.image": ".Values.scheduler.image | quote",
+        "image": image_expression("image", CONTROLLER, ".Chart.AppVersion"),
+        "schedulerImage": image_expression(
+            "scheduler.image",
+            KUBE_SCHEDULER,
+            # Without what vendors add: v1.33.5-gke.1080000, v1.33.5+k3s1.
+            '(regexFind "^v[0-9]+[.][0-9]+[.][0-9]+" .Capabilities.KubeVersion.Version)',
+        ),
         "namespace": ".Release.Namespace",
         "serviceNames": f"list {' '.join(_SERVICE_NAMES)}",
         "certificateKey": f'printf "%s/{CONTROLLER}" .Release.Namespace',
         "readinessPort": f'ternary "{SERVING}" "{MONITORING}" ({_EXTENDER})',
         "readinessScheme": f'ternary "HTTPS" "HTTP" ({_EXTENDER})',
-        "monitoringLabels": f"merge (dict {_LABELS}) .Values.monitoring.labels",
+        **_COMPONENT_EXPRESSIONS,
+        f"{CONTROLLER}.podAnnotations": f"merge (dict) .Values.podAnnotations {_SCRAPE}",
+        "priorityClassName": ".Values.priorityClass.name | default "
+        f'(printf "{CONTROLLER}-%d" (int64 .Values.priorityClass.value))',
+        "monitoringLabels": f"merge {_COMPONENT_EXPRESSIONS[f'{CONTROLLER}.labels']} "
+        ".Values.monitoring.labels",
         "alertRules": f'.Files.Get "{CHART_RULES}" | fromYaml',
         "dashboard": f'.Files.Get "{CHART_DASHBOARD}" | toJson',
         "apiServerPorts": 'include "rescheduler.apiServerPorts" . | fromYamlArray',
+        "apiServerPeers": 'include "rescheduler.apiServerPeers" . | fromYamlArray',
     },
     switches={
         "moves": "not .Values.dryRun",
@@ -315,17 +538,22 @@ EXPRESSIONS = Expressions(
         "ownCertificates": f"and (not .Values.certManager.enabled) ({_EXTENDER})",
         "scheduler": f"and .Values.scheduler.enabled ({_EXTENDER})",
         "networkPolicy": ".Values.networkPolicy.enabled",
-        "annotations": ".Values.monitoring.annotations",
+        "serviceAccount": ".Values.serviceAccount.create",
+        "priorityClass": "not .Values.priorityClass.name",
         "podMonitor": ".Values.monitoring.podMonitor",
         "alerts": ".Values.monitoring.alerts",
         "dashboard": ".Values.monitoring.dashboard",
         "crds": ".Values.crds.install",
+        "keptCrds": ".Values.crds.keep",
     },
     structured=frozenset(
         {
             "alertRules",
             "apiServerPorts",
+            "apiServerPeers",
             "monitoringLabels",
+            f"{CONTROLLER}.podAnnotations",
+            *_COMPONENT_EXPRESSIONS,
             "serviceNames",
             *(option.path for option in OPTIONS if option.is_structured),
         }
@@ -346,10 +574,9 @@ def nested(paths: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def sections() -> Iterator[tuple[str, list[InstallOption]]]:
-    """The options by the first part of their paths, which is empty for those that are alone."""
+def sections() -> Iterator[list[InstallOption]]:
+    """The options that have the first part of their paths in common."""
     by_section: dict[str, list[InstallOption]] = {}
     for option in OPTIONS:
-        section = re.match(r"(\w+)\.", option.path)
-        by_section.setdefault(section[1] if section else option.path, []).append(option)
-    yield from by_section.items()
+        by_section.setdefault(option.path.partition(".")[0], []).append(option)
+    yield from by_section.values()

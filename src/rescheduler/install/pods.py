@@ -2,26 +2,8 @@
 
 from typing import Any
 
-from rescheduler.install.metadata import labels, metadata
+from rescheduler.install.metadata import SCHEDULER, labels, metadata
 from rescheduler.install.tree import Comment, Tree, Value
-from rescheduler.labels import HOSTNAME
-
-USER_ID = 65532
-"""The user that images without a shell call `nonroot`."""
-
-POD_SECURITY: dict[Any, Tree] = {
-    "runAsNonRoot": True,
-    "runAsUser": USER_ID,
-    "runAsGroup": USER_ID,
-    "fsGroup": USER_ID,
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
-
-CONTAINER_SECURITY: dict[Any, Tree] = {
-    "allowPrivilegeEscalation": False,
-    "readOnlyRootFilesystem": True,
-    "capabilities": {"drop": ["ALL"]},
-}
 
 
 def own_namespace() -> dict[Any, Tree]:
@@ -36,45 +18,47 @@ def own_uid() -> dict[Any, Tree]:
     return {"name": "POD_UID", "valueFrom": reference}
 
 
+def option_of(component: str, name: str) -> Value:
+    """An option that each component has for itself."""
+    return Value(f"scheduler.{name}" if component == SCHEDULER else name)
+
+
 def deployment(
     component: str,
     replicas: Tree,
     container: dict[Any, Tree],
     volumes: list[Tree],
-    pod_metadata: dict[Any, Tree] | None = None,
+    account: Tree,
+    annotations: Tree,
 ) -> dict[Any, Tree]:
-    """A Deployment of one container, whose pods prefer different nodes.
-
-    `pod_metadata`: what the pods have besides labels.
-    """
-    selector = {"matchLabels": labels(component)}
-    apart = {
-        "weight": 100,
-        "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": selector},
-    }
+    """A Deployment of one container, whose pods prefer different nodes."""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": metadata(component, component),
+        "metadata": {
+            **metadata(component, component),
+            "labels": Value(f"{component}.deploymentLabels"),
+            "annotations": Value("deploymentAnnotations"),
+        },
         "spec": {
             "replicas": replicas,
-            "selector": selector,
+            "selector": {"matchLabels": labels(component)},
             "template": {
-                "metadata": {"labels": labels(component), **(pod_metadata or {})},
+                "metadata": {
+                    "labels": Value(f"{component}.podLabels"),
+                    "annotations": annotations,
+                },
                 "spec": {
-                    "serviceAccountName": component,
+                    "serviceAccountName": account,
                     "automountServiceAccountToken": True,
-                    "priorityClassName": "rescheduler",
+                    "priorityClassName": Value("priorityClassName"),
                     "imagePullSecrets": Value("imagePullSecrets"),
                     "nodeSelector": Value("nodeSelector"),
                     "tolerations": Value("tolerations"),
                     Comment("Preferred only: a cluster may have a single node."): None,
-                    "affinity": {
-                        "podAntiAffinity": {
-                            "preferredDuringSchedulingIgnoredDuringExecution": [apart]
-                        }
-                    },
-                    "securityContext": POD_SECURITY,
+                    "affinity": Value(f"{component}.affinity"),
+                    "topologySpreadConstraints": option_of(component, "topologySpreadConstraints"),
+                    "securityContext": option_of(component, "podSecurityContext"),
                     "containers": [container],
                     "volumes": volumes,
                 },
@@ -95,13 +79,4 @@ def disruption_budget(component: str) -> dict[Any, Tree]:
         "kind": "PodDisruptionBudget",
         "metadata": metadata(component, component),
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels(component)}},
-    }
-
-
-def lease(name: str, component: str) -> dict[Any, Tree]:
-    """An empty Lease, so that nobody needs the right to create one."""
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": metadata(name, component),
     }
