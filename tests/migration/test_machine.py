@@ -280,6 +280,13 @@ def test_a_pod_that_another_migration_moves_is_waited_for() -> None:
     assert "is moving the pod" in action.message
 
 
+def test_a_migration_shortens_the_timeout_of_the_policy_and_never_extends_it() -> None:
+    for requested, seconds in ((None, 120), (5, 5), (86_400, 120)):
+        spec = msgspec.structs.replace(migration().spec, timeout_seconds=requested)
+        o = observed(msgspec.structs.replace(migration(), spec=spec))
+        assert o.timeout == timedelta(seconds=seconds)
+
+
 def in_progress(**more: object) -> Migration:
     status = {
         "phase": Phase.IN_PROGRESS,

@@ -230,9 +230,10 @@ class Observation:
 
     @property
     def timeout(self) -> timedelta:
-        """How long a step may take."""
+        """How long a step may take. Whoever creates a Migration cannot extend it."""
+        most = self.options.timeout_seconds
         requested = self.migration.spec.timeout_seconds
-        return timedelta(seconds=self.options.timeout_seconds if requested is None else requested)
+        return timedelta(seconds=most if requested is None else min(requested, most))
 
     @property
     def step_deadline(self) -> datetime:
