@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Iterable
 
-import msgspec
-
 from rescheduler.controller.leader_election.elector import LeaderElector
 from rescheduler.controller.program import Program
 from rescheduler.kube.clock import Clock
@@ -44,10 +42,6 @@ class ReplicaReporter:
         self._elector = elector
         self._clock = clock
         self._dry_run = dry_run
-
-    def encoded(self) -> bytes:
-        """The status as JSON."""
-        return msgspec.json.encode(self.status())
 
     def status(self) -> ReplicaStatus:
         """The status at this moment."""
@@ -108,9 +102,9 @@ class ExtenderReporter:
         self._clock = clock
         self._kept_by_extender = kept_by_extender
 
-    def encoded(self) -> bytes:
-        """The status as JSON."""
-        status = ReplicaStatus(
+    def status(self) -> ReplicaStatus:
+        """The status at this moment."""
+        return ReplicaStatus(
             version=VERSION,
             program=version_number(),
             role=Role.EXTENDER,
@@ -119,7 +113,6 @@ class ExtenderReporter:
             nodes=node_summary(self._tables),
             reservations=reservation_summary(self._tables, self._kept_by_extender()),
         )
-        return msgspec.json.encode(status)
 
 
 def sync_state(store: LiveStore) -> SyncState:

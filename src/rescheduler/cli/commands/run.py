@@ -223,6 +223,6 @@ async def run_controller(
                 dry_run=dry_run,
                 kept_by_extender=extender.kept_for_replacements if extender else lambda: 0,
             )
-            monitoring.watch_controller(program, extender, health_address, reporter.encoded)
+            monitoring.watch_controller(program, extender, health_address, reporter.status)
         on_rejected = monitoring.policy_rejected if monitoring is not None else None
         await run_until_signalled(program, loaded, log, on_rejected)
