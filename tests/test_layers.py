@@ -189,7 +189,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"application"},
         {"commands"},
         {"election", "migration_follower", "signals", "stopping_pods"},
-        {"views", "inputs", "connection", "policy_reload", "local_controller"},
+        {"views", "inputs", "connection", "policies", "local_controller"},
         {"election_options", "options", "serve_options", "strategy_plugins", "logs"},
         {"completion", "control_characters", "log_options"},
     ],

@@ -89,6 +89,14 @@ def test_an_installation_is_looked_over_from_nothing_to_a_leader(
     assert f"system:serviceaccount:{NAMESPACE}:rescheduler" in missing["todo"]
     assert found["leader"]["health"] == "good"
     assert found["leader"]["detail"].startswith("rescheduler-1")
+    assert found["policy"]["health"] == "good"
+
+    # The leader has refused a policy.
+    problem = {"rescheduler.dev/policy-problem": "cpuThreshold: '5oom': expected a number"}
+    cluster.client.patch(lease, {"metadata": {"annotations": problem}})
+    refused = doctor(cluster, code=1)["policy"]
+    assert refused["health"] == "bad"
+    assert "expected a number" in refused["detail"]
 
 
 def test_a_service_that_the_api_server_reaches_is_good(fresh_cluster: FreshCluster) -> None:

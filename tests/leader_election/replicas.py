@@ -212,7 +212,9 @@ def problem(write: AuditedWrite, changes: list[LeaseWrite]) -> str:
 def lease_writes(events: list[JsonObject]) -> list[LeaseWrite]:
     found = []
     for event in events:
-        if is_lease(event) and event["responseStatus"]["code"] < 300:
+        # The leader also writes which policy is in use.
+        is_claim = is_lease(event) and "spec" in event["requestObject"]
+        if is_claim and event["responseStatus"]["code"] < 300:
             identity = event["requestObject"]["spec"]["holderIdentity"] or ""
             at = datetime.fromisoformat(event["requestReceivedTimestamp"])
             found.append(LeaseWrite(identity.rpartition("_")[0], at))

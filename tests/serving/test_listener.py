@@ -39,7 +39,7 @@ def with_nothing_to_bind(monkeypatch: pytest.MonkeyPatch, unbound: int) -> None:
 async def families(host: str) -> list[int]:
     (port,) = pick_ports(1)
     sockets = await listening_sockets(host, port)
-    found = [sock.family for sock in sockets]
+    found = [int(sock.family) for sock in sockets]
     for sock in sockets:
         sock.close()
     return found

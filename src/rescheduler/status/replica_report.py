@@ -58,6 +58,7 @@ class ReplicaReporter:
             leader="" if elector is None else elector.leader,
             lease="" if elector is None else elector.lease_key,
             strategies=tuple(map(str, program.policy.enabled_strategies))[:MOST_LISTED],
+            policy_problem=cut(program.policy_problem),
             round=self._round(),
             next_round_at=None if loop is None else loop.next_round,
             queue=None if counts is None else QueueState(*counts, self._failing_objects()),

@@ -108,5 +108,9 @@ async def serve_until_stopped(
                 program.extender.kept_for_replacements,
             )
             monitoring.watch_extender(program, health_address, reporter.status)
-        on_rejected = monitoring.policy_rejected if monitoring is not None else None
-        await run_until_signalled(program, loaded, log, on_rejected)
+
+        def on_rejected(problem: str) -> None:
+            if monitoring is not None:
+                monitoring.policy_rejected()
+
+        await run_until_signalled(program, loaded, log, on_rejected=on_rejected)
