@@ -8,6 +8,7 @@ import pytest
 
 from rescheduler.controller.drain.drain_outcomes import is_held_up
 from rescheduler.labels import (
+    CREATED_BY_US,
     DELETION_COST,
     HANDOFF,
     MIRROR_POD,
@@ -316,10 +317,11 @@ def handed_off(new: MovingPod, **more: object) -> Observation:
 
 def waiting_pod(*gates: str, nominated: str = "", node: str = "") -> MovingPod:
     found = pod(node=node)
+    marks = (PodCondition(CREATED_BY_US, "True"),) if nominated else ()
     return msgspec.structs.replace(
         found,
         spec=MovingPodSpec(node, scheduling_gates=tuple(map(SchedulingGate, gates))),
-        status=MovingPodStatus("Pending", nominated_node_name=nominated),
+        status=MovingPodStatus("Pending", nominated_node_name=nominated, conditions=marks),
     )
 
 
@@ -328,7 +330,7 @@ def test_a_gated_pod_is_nominated_again_when_the_scheduler_has_removed_its_nomin
         action = decide(handed_off(waiting_pod(PLACING_GATE, nominated=lost)))
         assert isinstance(action, PatchPod)
         assert (action.name, action.subresource) == ("nominate", "status")
-        assert action.patch == {"status": {"nominatedNodeName": "b"}}
+        assert action.patch["status"]["nominatedNodeName"] == "b"
 
 
 def test_a_gate_is_opened_only_while_the_target_takes_the_pod() -> None:

@@ -222,7 +222,7 @@ class Observer:
         )
 
     def _own_budget(self, migration: Migration) -> PodDisruptionBudget | None:
-        key = f"{migration.metadata.namespace}/{budget_name(migration)}"
+        key = f"{migration.metadata.namespace}/{budget_name(migration.metadata.uid)}"
         budget: PodDisruptionBudget | None = self._tables.of(BUDGET).get(key)
         return budget
 

@@ -73,6 +73,8 @@ def finish(o: Observation) -> Action:
     if not is_adopted and (is_undoing or o.now >= o.step_deadline):
         return take_back(o, o.new, o.workload)
     if not o.is_old_running:
+    if is_adopted and (given_away := placement.give_away(o.new)):
+        return given_away
         # Not before the adoption: if the workload is deleted first, the new pod must go, too.
         left = o.step_deadline - o.now
         return complete(o, o.new) if is_adopted else Wait(left.total_seconds())
