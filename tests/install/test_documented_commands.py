@@ -90,6 +90,10 @@ KUSTOMIZED = [
     "kubectl -n kube-system get pods -l component=kube-scheduler -o yaml",
     "kubectl get pods -A -l scheduler.alpha.kubernetes.io/migration-status=in-progress",
     "kubectl apply -f deploy/examples/quick-test.yaml",
+    "kubectl create clusterrolebinding shop-drain --clusterrole=rescheduler-user-drain "
+    "--group=operators",
+    "kubectl -n rescheduler create rolebinding shop-status --role=rescheduler-user-status "
+    "--group=operators",
     "kubectl delete mutatingwebhookconfiguration rescheduler-steering",
     # Again, for it has just lost an object.
     "kubectl apply -k deploy/",
@@ -186,6 +190,8 @@ def test_commands_of_kubectl_and_rescheduler_do_what_the_documents_say(
         if command == "kubectl -n rescheduler get endpointslices":
             # Nothing of ours runs on simulated nodes, and that is what it says.
             assert "✗ leader" in terminal.run(DOCTOR, code=1)
+    binding = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/shop-drain"
+    audited.client.delete(binding)
     for command in PRINTED:
         terminal.run(command)
     terminal.run(f"{MANIFESTS} --install read-only | kubectl delete -f -")

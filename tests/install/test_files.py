@@ -12,6 +12,7 @@ from rescheduler.install.chart import chart_files, values_schema
 from rescheduler.install.kustomize import kustomize_files
 from rescheduler.install.manifests import manifests
 from rescheduler.install.options import DEFAULTS, OPTIONS, nested
+from rescheduler.install.people_rights import PEOPLE_ROLES
 from rescheduler.install.rights import PLANNING, ROLES
 from rescheduler.settings import Policy
 from tests.install.installs import INSTALLS
@@ -45,7 +46,7 @@ def rules_of(objects: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def test_a_read_only_install_has_no_right_to_write() -> None:
     verbs = {verb for rule in rules_of(manifests(INSTALLS["read-only"])) for verb in rule["verbs"]}
-    assert verbs == READING - {"get"}
+    assert verbs == READING
 
 
 @pytest.mark.parametrize("install", INSTALLS)
@@ -65,8 +66,19 @@ def test_no_lease_is_shipped(install: str) -> None:
 
 
 def test_every_right_has_a_reason() -> None:
-    assert all(right.reason for role in ROLES for right in role.rights)
+    roles = (*ROLES, *PEOPLE_ROLES)
+    assert all(right.reason for role in roles for right in role.rights)
     assert PLANNING.needs == ""
+
+
+def test_the_namespace_admits_only_restricted_pods() -> None:
+    namespace = manifests(INSTALLS["default"])[0]
+    levels = {
+        key.partition("/")[2]: level
+        for key, level in namespace["metadata"]["labels"].items()
+        if key.startswith("pod-security.kubernetes.io/")
+    }
+    assert levels == dict.fromkeys(["enforce", "warn", "audit"], "restricted")
 
 
 @pytest.mark.parametrize("install", INSTALLS)

@@ -95,6 +95,7 @@ def test_rights_are_those_that_are_used(audited: TestCluster, install: str, tmp_
     with features.workloads(are_moved=are_moved), installed(audited, rendered):
         controller = LocalPod(audited, rendered, "rescheduler", tmp_path / "pod")
         try:
+            wait_until_pods_are_admitted(audited, rendered)
             use(controller, features, install)
             if install == "full":
                 use_scheduler(audited, rendered, controller, features, tmp_path / "scheduler")
@@ -107,6 +108,20 @@ def test_rights_are_those_that_are_used(audited: TestCluster, install: str, tmp_
     rights = [right for event in events if (found := used(event)) for right in found]
     assert granted(rendered) - {*rights} == set()
     assert leftovers(audited) == []
+
+
+def wait_until_pods_are_admitted(cluster: TestCluster, rendered: Rendered) -> None:
+    """Wait for a pod of each Deployment; their namespace admits only restricted ones."""
+    expected = {
+        each["spec"]["template"]["spec"]["serviceAccountName"]
+        for each in rendered.of_kind("Deployment")
+    }
+
+    def admitted() -> set[str]:
+        pods = cluster.client.get(f"/api/v1/namespaces/{OWN_NAMESPACE}/pods")["items"]
+        return {each["spec"]["serviceAccountName"] for each in pods}
+
+    wait_until(lambda: admitted() == expected, what="pods of all Deployments are admitted")
 
 
 def use(controller: LocalPod, features: Features, install: str) -> None:

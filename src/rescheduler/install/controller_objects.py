@@ -189,7 +189,10 @@ def namespace() -> dict[Any, Tree]:
             "name": Value("namespace"),
             "labels": {
                 NAME_LABEL: CONTROLLER,
-                "pod-security.kubernetes.io/enforce": "restricted",
+                **{
+                    f"pod-security.kubernetes.io/{mode}": "restricted"
+                    for mode in ("enforce", "warn", "audit")
+                },
             },
         },
     }

@@ -10,7 +10,7 @@ from rescheduler.install.metadata import CONTROLLER, SCHEDULER
 from rescheduler.install.monitoring import monitoring_objects as monitoring
 from rescheduler.install.options import resolved_options, switches_of
 from rescheduler.install.pods import disruption_budget
-from rescheduler.install.roles import controller_access, scheduler_access
+from rescheduler.install.roles import controller_access, people_access, scheduler_access
 from rescheduler.install.tree import Tree, When, dumped, resolved, without_comments
 from rescheduler.migration.memory.move_record_crd import ALL_CRDS
 
@@ -38,7 +38,7 @@ def files() -> dict[str, list[Tree]]:
     return {
         NAMESPACE_FILE: [controller.namespace()],
         "crds.yaml": when("crds", [*map(with_keep_annotation, ALL_CRDS)]),
-        "rbac.yaml": controller_access(),
+        "rbac.yaml": [*controller_access(), *people_access()],
         "config.yaml": [controller.controller_config()],
         "controller.yaml": [
             *when("priorityClass", [controller.priority_class()]),

@@ -34,6 +34,11 @@ SCRAPE_ANNOTATIONS = {
 }
 """What a Prometheus without an operator usually looks for."""
 
+AGGREGATION = {
+    f"rbac.authorization.k8s.io/aggregate-to-{name}": "true" for name in ("view", "edit", "admin")
+}
+"""Labels of a role that becomes part of roles which every cluster has."""
+
 COMPONENTS = {CONTROLLER: "", SCHEDULER: "scheduler."}
 """By component: with what its own options begin."""
 
@@ -429,6 +434,7 @@ def resolved_options(chosen: Mapping[str, Any], namespace: str) -> dict[str, Any
             for component, prefix in COMPONENTS.items()
             for name, value in {
                 "labels": labels(component),
+                "aggregatedLabels": {**labels(component), **AGGREGATION},
                 "deploymentLabels": {**options["deploymentLabels"], **labels(component)},
                 "podLabels": {**options["podLabels"], **labels(component)},
                 "affinity": options[f"{prefix}affinity"] or apart(component),
@@ -480,6 +486,9 @@ def image_expression(path: str, program: str, tag: str) -> str:
     return f'include "rescheduler.image" (dict {values}) | quote'
 
 
+_AGGREGATION = " ".join(f'"{key}" "{value}"' for key, value in AGGREGATION.items())
+
+
 def component_expressions(component: str, prefix: str) -> dict[str, str]:
     """What `resolved_options` has for a component, in a template."""
     name = labels(component)[COMPONENT_LABEL]
@@ -488,6 +497,7 @@ def component_expressions(component: str, prefix: str) -> dict[str, str]:
     preferred = f'(include "rescheduler.affinity" "{name}" | fromYaml)'
     return {
         f"{component}.labels": of_release,
+        f"{component}.aggregatedLabels": f"merge {of_release} (dict {_AGGREGATION})",
         f"{component}.deploymentLabels": f"merge {of_release} .Values.deploymentLabels",
         f"{component}.podLabels": f"merge {own} .Values.podLabels",
         f"{component}.affinity": f".Values.{prefix}affinity | default {preferred}",

@@ -3,6 +3,7 @@
 from typing import Any
 
 from rescheduler.install.metadata import CONTROLLER, SCHEDULER, metadata
+from rescheduler.install.people_rights import AGGREGATED, PEOPLE_ROLES
 from rescheduler.install.rights import ROLES, SCHEDULER_ELECTING, RoleDefinition
 from rescheduler.install.tree import Comment, Tree, Value, When
 
@@ -76,6 +77,17 @@ def controller_access() -> list[dict[Any, Tree]]:
     for definition in ROLES:
         pair = [role(definition, CONTROLLER), binding(definition, CONTROLLER)]
         objects += [{When(definition.needs): pair}] if definition.needs else pair
+    return objects
+
+
+def people_access() -> list[dict[Any, Tree]]:
+    """Roles for people. Those of the cluster's own roles get what they may see of ours."""
+    viewing = role(AGGREGATED, CONTROLLER)
+    viewing["metadata"]["labels"] = Value(f"{CONTROLLER}.aggregatedLabels")
+    objects: list[dict[Any, Tree]] = [viewing]
+    for definition in PEOPLE_ROLES:
+        found = role(definition, CONTROLLER)
+        objects.append({When(definition.needs): [found]} if definition.needs else found)
     return objects
 
 
