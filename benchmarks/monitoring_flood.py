@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -49,26 +49,20 @@ def main() -> None:
         fill(cluster)
         (port,) = pick_ports(1)
         with controller(cluster, Path(directory), port) as running:
-            turns = running.longest_turn_milliseconds
-            turns()
+            running.longest_waits()
             move_all(cluster, "new")
-            calm, before = turns(), lease(cluster)
+            calm, before = running.longest_waits(), lease(cluster)
             with flood(port), Probes(port) as probes:
                 move_all(cluster, "old")
-                flooded, after = turns(), lease(cluster)
+                flooded, after = running.longest_waits(), lease(cluster)
             memory = running.process.memory_info()
             files = running.process.num_fds()
     name = f"{MOVES} moves"
     beside = f"{name} beside {CONNECTIONS:,} connections"
     report(
         [
-            Figure(f"{name}: longest wait for a turn of the loop", calm, "ms"),
-            Figure(
-                f"{beside}: longest wait for a turn of the loop",
-                flooded,
-                "ms",
-                LONGEST_TURN_MILLISECONDS,
-            ),
+            *turns(name, calm),
+            *turns(beside, flooded, LONGEST_TURN_MILLISECONDS),
             Figure(f"{beside}: changes of the leader", after - before, "", 0),
             Figure(f"{beside}: probes", probes.count, ""),
             Figure(f"{beside}: probes that failed", probes.failed, "", 0),
@@ -77,6 +71,14 @@ def main() -> None:
             Figure(f"{beside}: file descriptors", files, ""),
         ]
     )
+
+
+def turns(name: str, waits: "LongestWaits", limit: float | None = None) -> list[Figure]:
+    what = f"{name}: longest wait for a turn of the loop"
+    return [
+        Figure(what, waits.milliseconds, "ms"),
+        Figure(f"{what}, without waits for a CPU", waits.own_milliseconds, "ms", limit),
+    ]
 
 
 # ---------------------------------------------------------------- the cluster
@@ -135,6 +137,14 @@ def lease(cluster: TestCluster) -> int:
 # ---------------------------------------------------------------- the controller
 
 
+class LongestWaits(NamedTuple):
+    """How long one has waited for a turn of a loop, at most."""
+
+    milliseconds: float
+    own_milliseconds: float
+    """Without the time for which other programs had the CPU."""
+
+
 class Controller:
     """A process of `rescheduler run` that says how long one waits for a turn of its loop."""
 
@@ -143,11 +153,12 @@ class Controller:
         self._turns = turns
         self._read = 0
 
-    def longest_turn_milliseconds(self) -> float:
-        """The longest wait since this was asked the last time."""
+    def longest_waits(self) -> LongestWaits:
+        """Since this was asked the last time."""
         lines = self._turns.read_text().splitlines()[self._read :]
         self._read += len(lines)
-        return max(map(float, lines)) * 1e3
+        waits = [[float(seconds) * 1e3 for seconds in line.split()] for line in lines]
+        return LongestWaits(*map(max, zip(*waits, strict=True)))
 
 
 @contextmanager

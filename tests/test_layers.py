@@ -86,7 +86,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"conversion", "object_checks"},
         {"anonymizer", "documents", "local_files"},
         {"yaml_limits"},
-        {"bad_document", "invalid_value"},
+        {"bad_document", "invalid_value", "well_known"},
     ],
     "planning": [
         {"planner"},

@@ -106,7 +106,11 @@ def test_an_anonymized_cluster_can_be_planned(
 ) -> None:
     file = tmp_path / "cluster.json"
     kubeconfig = quiet_cluster.kubeconfig
-    assert command("snapshot", "--anonymize", "--kubeconfig", kubeconfig, "-o", file).code == 0
+    written = command("snapshot", "--anonymize", "--kubeconfig", kubeconfig, "-o", file)
+    assert written.code == 0
+    assert "these names were kept, all others replaced: " in written.err
+    assert "kubernetes.io/hostname" in written.err
+    assert "cart" not in written.err
     assert "cart" not in file.read_text()
     assert "shop" not in file.read_text()
     result = command("plan", "-s", file, "-o", "json")

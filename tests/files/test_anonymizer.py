@@ -2,11 +2,14 @@
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rescheduler.files.anonymizer import Anonymizer
 from rescheduler.files.cluster_file import encode_object, read_cluster
@@ -446,3 +449,115 @@ def test_pods_that_a_budget_has_let_go_are_renamed_like_all_others() -> None:
     anonymizer = Anonymizer(b"salt")
     renamed = anonymizer.anonymized(disrupted)["status"]["disruptedPods"]
     assert list(renamed) == [anonymizer.name("db-secret-0")]
+
+
+# ---------------------------------------------------------------- a secret anywhere
+
+SECRET = "zanzibar"
+FORMS = (
+    "{}",
+    "{}-1",
+    "kubernetes.io/{}",
+    "kubernetes.io/cluster/prod-{}",
+    "{}.k8s.io/x",
+    "{}.com/gpu",
+    "{}corp/gpu",
+    "nvidia.com/{}",
+    "feature.node.kubernetes.io/custom-{}",
+    "node-role.kubernetes.io/{}",
+    "rescheduler.dev/{}",
+    "karpenter.sh/{}",
+    "hugepages-{}",
+    "attachable-volumes-csi-{}",
+    "{}/v1",
+    "apps/v1{}",
+    "10 {}",
+    "true {}",
+    "2026-01-01T00:00:00Z{}",
+    "zone-a__{}",
+)
+MAPS = {"labels", "annotations", "matchLabels", "nodeSelector", "disruptedPods"}
+AMOUNTS = {"allocatable", "capacity", "requests", "limits", "overhead"}
+MEANINGFUL = (
+    "rescheduler.dev/move-cost",
+    "rescheduler.dev/node-cost",
+    "rescheduler.dev/handoff",
+    "karpenter.sh/do-not-disrupt",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict",
+    "scheduler.alpha.kubernetes.io/maintenance",
+    "scheduler.alpha.kubernetes.io/rescheduling",
+    "karpenter.k8s.aws/instance-memory",
+)
+Place = tuple[tuple[str | int, ...], bool]
+"""Where a text is, and whether it is the key there."""
+
+
+def places(content: Any, path: tuple[str | int, ...] = ()) -> Iterator[Place]:
+    """Every text of an object, and every key that people choose."""
+    if isinstance(content, str):
+        yield path, False
+    elif isinstance(content, dict):
+        for key, value in content.items():
+            if path and path[-1] in MAPS | AMOUNTS:
+                yield (*path, key), True
+            yield from places(value, (*path, key))
+    elif isinstance(content, list):
+        for number, value in enumerate(content):
+            yield from places(value, (*path, number))
+
+
+def with_text(content: Any, place: Place, text: str) -> Any:
+    (first, *rest), is_key = place
+    copied: Any = dict(content) if isinstance(content, dict) else list(content)
+    if rest:
+        copied[first] = with_text(content[first], (tuple(rest), is_key), text)
+    elif is_key:
+        return {text if key == first else key: value for key, value in content.items()}
+    else:
+        copied[first] = text
+    return copied
+
+
+@given(st.data())
+@settings(max_examples=400)
+def test_a_secret_is_not_found_wherever_it_was(data: st.DataObject) -> None:
+    built = data.draw(st.sampled_from(OBJECTS))
+    metadata = dict(built["metadata"])
+    metadata["annotations"] = {
+        **metadata.get("annotations", {}),
+        data.draw(st.sampled_from(MEANINGFUL)): "1",
+    }
+    built = {**built, "metadata": metadata}
+    place = data.draw(st.sampled_from(list(places(built))))
+    text = data.draw(st.sampled_from(FORMS)).format(SECRET)
+    renamed = json.dumps(Anonymizer(b"salt").anonymized(with_text(built, place, text)))
+    assert SECRET not in renamed, (place, text)
+
+
+def test_owners_of_unknown_kinds_are_renamed_whatever_their_group() -> None:
+    for version in ("v1", "apps/v1", "zanzibar/v1", "batch/v1", "zanzibar.k8s.io/v1"):
+        owner = {"apiVersion": version, "kind": "ZanzibarThing", "metadata": {"name": "z"}}
+        text = json.dumps(Anonymizer(b"salt").anonymized(written(pod("a/b", owner=owner))))
+        assert SECRET not in text.lower()
+
+
+def test_private_resources_are_renamed_and_counted_as_before() -> None:
+    machine = node("a", resources={"zanzibar.com/gpu": "4", "nvidia.com/gpu": "2"})
+    request = {"resources": {"requests": {"zanzibar.com/gpu": "3", "cpu": "1"}}}
+    asking = pod("shop/x", on="a", containers=[{"name": "c", "image": "i", **request}])
+    anonymizer = Anonymizer(b"salt")
+    objects = [anonymizer.anonymized(written(built)) for built in (machine, asking)]
+    assert SECRET not in json.dumps(objects)
+    cluster = snapshot_of(objects)
+    assert "nvidia.com/gpu" in cluster.resources
+    (private,) = {name for name in cluster.resources if ".example/" in name}
+    column = cluster.resources.index(private)
+    assert cluster.nodes.allocatable[0][column] == 4
+    assert cluster.requested[0][column] == 3
+
+
+def test_what_was_kept_can_be_looked_at() -> None:
+    anonymizer = Anonymizer(b"salt")
+    anonymizer.anonymized(written(node("a", zone="z", resources={"nvidia.com/gpu": "2"})))
+    assert {"nvidia.com/gpu", "topology.kubernetes.io/zone", "Node"} <= anonymizer.kept
+    assert not {name for name in anonymizer.kept if name.startswith("x")}

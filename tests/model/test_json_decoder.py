@@ -7,11 +7,11 @@ from rescheduler.model.json_decoder import JsonDecoder
 from rescheduler.model.objects import Part
 
 
-class Inner(Part):
+class Inner(Part, frozen=True):
     name: str = ""
 
 
-class Outer(Part):
+class Outer(Part, frozen=True):
     inner: Inner = Inner()
     raw: msgspec.Raw = msgspec.Raw(b"0")
 

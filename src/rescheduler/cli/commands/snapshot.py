@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from rescheduler.cli.control_characters import escaped
 from rescheduler.cli.options import ClusterAccess, Context, Kubeconfig
 from rescheduler.files.local_files import STANDARD, output_to
 
 if TYPE_CHECKING:
+    from rescheduler.files.anonymizer import Anonymizer
     from rescheduler.kube.api_server import ApiServer
     from rescheduler.model.kinds import Kind
 
@@ -42,12 +44,16 @@ def snapshot(
     """
     import asyncio
 
+    anonymizer = new_anonymizer() if anonymize else None
     with output_to(output) as file, progress() as report:
-        asyncio.run(write_cluster(file, anonymize, ClusterAccess(kubeconfig, context), report))
+        asyncio.run(write_cluster(file, anonymizer, ClusterAccess(kubeconfig, context), report))
+    if anonymizer is not None:
+        kept = escaped(", ".join(sorted(anonymizer.kept)))
+        print(f"Note: these names were kept, all others replaced: {kept}", file=sys.stderr)
 
 
 async def write_cluster(
-    file: BinaryIO, anonymize: bool, access: ClusterAccess, report: "Report"
+    file: BinaryIO, anonymizer: "Anonymizer | None", access: ClusterAccess, report: "Report"
 ) -> None:
     """Write all objects, kind by kind and page by page."""
     from datetime import UTC, datetime
@@ -58,7 +64,7 @@ async def write_cluster(
 
     async with connect(access) as server:
         file.write(list_start(datetime.now(UTC)))
-        writer = SnapshotWriter(file, server, encoder(anonymize), report)
+        writer = SnapshotWriter(file, server, encoder(anonymizer), report)
         for kind in KINDS:
             await writer.write_kind(kind)
         file.write(LIST_END)
@@ -123,19 +129,22 @@ class SnapshotWriter:
         self._file.write(encoded)
 
 
-def encoder(anonymize: bool) -> "Encode":
-    """How objects are encoded: as they are, or with names replaced using a random, secret salt."""
-    from rescheduler.files.cluster_file import encode_object
-
-    if not anonymize:
-        return encode_object
+def new_anonymizer() -> "Anonymizer":
+    """One with a random salt, which nobody learns."""
     import secrets
-
-    import msgspec
 
     from rescheduler.files.anonymizer import Anonymizer
 
-    anonymizer = Anonymizer(secrets.token_bytes(32))
+    return Anonymizer(secrets.token_bytes(32))
+
+
+def encoder(anonymizer: "Anonymizer | None") -> "Encode":
+    """How objects are encoded: as they are, or with names replaced."""
+    from rescheduler.files.cluster_file import encode_object
+
+    if anonymizer is None:
+        return encode_object
+    import msgspec
 
     def encode_anonymized(kind: "Kind[Any]", obj: Any) -> bytes:
         plain = msgspec.json.decode(encode_object(kind, obj))
