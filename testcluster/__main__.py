@@ -12,6 +12,7 @@ from types import FrameType
 from testcluster.build import (
     announce,
     control_plane_program,
+    coredns_program,
     ensure_binary,
     ensure_program,
     helm_program,
@@ -62,7 +63,7 @@ def main() -> int:
 def build_all() -> None:
     """Build what this machine can use, and print the paths: the control plane's is the first."""
     reason = missing_requirement()
-    for_nodes = [] if reason else [traffic_program(), node_program()]
+    for_nodes = [] if reason else [traffic_program(), node_program(), coredns_program()]
     announce([control_plane_program(), helm_program(), *for_nodes])
     print(ensure_binary(), flush=True)
     print(ensure_prometheus().prometheus, flush=True)
