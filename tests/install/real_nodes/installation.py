@@ -1,0 +1,117 @@
+"""An installation on real nodes, and what holds of every healthy one."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from testcluster import TestCluster
+from testcluster.client import JsonObject
+from testcluster.waiting import wait_until
+from tests.install.audit_log import AuditLog, refused
+from tests.install.installs import leftovers
+from tests.install.real_nodes.connections import Connections
+from tests.install.real_nodes.network_policies import Network
+from tests.install.real_nodes.pod_watch import PodWatch
+from tests.install.real_nodes.ways import NAMESPACE, Way
+from tests.real_nodes.support import rescheduler
+
+READY_SECONDS = 60
+OURS = "app.kubernetes.io/name=rescheduler"
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/rescheduler"
+PROBLEM_OF_A_SCHEDULER = re.compile(r"[EWF]\d{4} ")
+
+
+@dataclass(frozen=True)
+class Installation:
+    """What runs, while it does."""
+
+    cluster: TestCluster
+    pods: PodWatch
+
+    def wait_until_ready(self) -> None:
+        """Wait until all pods of the newest version are Ready, and no others are left."""
+        options = ("--selector", OURS, f"--timeout={READY_SECONDS}s")
+        self.cluster.kubectl("--namespace", NAMESPACE, "rollout", "status", "deployment", *options)
+
+    def leader(self) -> str:
+        """The name of the pod that leads; empty while none does."""
+        client = self.cluster.client
+        if not client.exists(LEASE):
+            return ""
+        holder = client.get(LEASE).get("spec", {}).get("holderIdentity") or ""
+        return str(holder).partition("_")[0]
+
+    def delete_leader(self) -> None:
+        """Delete the pod that leads, and wait until another one does."""
+        leader = wait_until(self.leader, what="a replica leads")
+        self.cluster.kubectl("--namespace", NAMESPACE, "delete", "pod", leader, "--wait=false")
+        wait_until(lambda: self.leader() not in ("", leader), what=f"another one than {leader}")
+
+    def lines(self, text: str) -> list[str]:
+        """The lines of all logs until now that have a text."""
+        return [line for log in self.pods.logs().values() for line in log if text in line]
+
+
+@contextmanager
+def installed(cluster: TestCluster, way: Way) -> Iterator[Installation]:
+    """Install while the block runs, and look at what every install must be and leave.
+
+    It gets Ready without a restart, `doctor` finds nothing, the API server refuses it nothing, no
+    NetworkPolicy forbids a connection that it made, it logs no problem, and nothing is left of it.
+    """
+    audit_log = AuditLog(cluster)
+    with PodWatch(cluster, NAMESPACE) as pods, Connections(cluster) as connections:
+        way.install()
+        try:
+            installation = Installation(cluster, pods)
+            installation.wait_until_ready()
+            check_with_doctor(cluster)
+            network = network_of(cluster)
+            yield installation
+            made = connections.all()
+        finally:
+            way.remove()
+        assert pods.problems == []
+        assert pods.restarts == {}
+        assert network.refused(made, pods.addresses) == set()
+        assert problems_in(pods.logs()) == []
+    assert refused(audit_log.requests(f"system:serviceaccount:{NAMESPACE}:")) == []
+    assert leftovers(cluster) == []
+
+
+def check_with_doctor(cluster: TestCluster) -> None:
+    """Let `doctor` look; the controller may just have begun to lead."""
+
+    def is_well() -> bool:
+        found = json.loads(rescheduler(cluster, "doctor", "--output", "json", code=None))
+        return all(finding["health"] == "good" for finding in found["findings"])
+
+    wait_until(is_well, 30, "doctor finds nothing")
+
+
+def network_of(cluster: TestCluster) -> Network:
+    """The shipped NetworkPolicies, and who has which address."""
+    client = cluster.client
+    policies = client.get(f"/apis/networking.k8s.io/v1/namespaces/{NAMESPACE}/networkpolicies")
+    pods: list[JsonObject] = client.get("/api/v1/pods")["items"]
+    namespaces = client.get("/api/v1/namespaces")["items"]
+    return Network(
+        policies["items"],
+        {pod["status"]["podIP"]: pod for pod in pods if "podIP" in pod["status"]},
+        {each["metadata"]["name"]: each for each in namespaces},
+    )
+
+
+def problems_in(logs: dict[str, list[str]]) -> list[str]:
+    """The lines from which an operator would conclude that something is wrong."""
+    assert logs, "the pods have logged something"
+    return [f"{pod}: {line}" for pod, lines in logs.items() for line in lines if is_problem(line)]
+
+
+def is_problem(line: str) -> bool:
+    """Whether a line of ours or of kube-scheduler is a warning or worse, or of no known form."""
+    if line.startswith("{"):
+        return json.loads(line)["level"] not in ("debug", "info")
+    return PROBLEM_OF_A_SCHEDULER.match(line) is not None or not re.match(r"[I]\d{4} ", line)

@@ -1,0 +1,143 @@
+"""Every way to install what is shipped gets Ready on real nodes, does its work, and goes.
+
+What runs is the image, as its service account, in a namespace that enforces `restricted`. A node is
+drained under load, where nothing may be disrupted. `installed` checks what holds of every install.
+"""
+
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rescheduler.labels import MAINTENANCE
+from testcluster import TestCluster
+from testcluster.realnodes.own_image import OWN_IMAGE, import_own_image
+from testcluster.realnodes.web_apps import running
+from testcluster.waiting import wait_until
+from tests.conftest import SayAtTheEnd, stop
+from tests.install.helm import Helm
+from tests.install.real_nodes.drained_shop import APPS, DrainedShop
+from tests.install.real_nodes.drained_shop import NAMESPACE as SHOP
+from tests.install.real_nodes.installation import LEASE, Installation, installed
+from tests.install.real_nodes.ways import OF_CHART, Kustomization, Release, parent_chart
+
+NEXT_VERSION = "99.0.0"
+# Such as OpenShift gives to a namespace.
+RANDOM_USER = 1000680000
+TOOLS = ("mmdebstrap", "buildah")
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    request: pytest.FixtureRequest, needs_real_nodes: None, say_at_the_end: SayAtTheEnd
+) -> Iterator[TestCluster]:
+    """Real nodes that have the image; the API server logs every request."""
+    missing = [name for name in TOOLS if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"the image cannot be built: {', '.join(missing)} not installed")
+    cluster = TestCluster(real_nodes=3, audit=True)
+    cluster.start()
+    before = request.session.testsfailed
+    import_own_image(cluster)
+    repository, _, _ = OWN_IMAGE.rpartition(":")
+    for node in cluster.nodes.names:
+        cluster.nodes.tag_image(node, OWN_IMAGE, f"{repository}:{NEXT_VERSION}")
+    yield cluster
+    stop(cluster, say_at_the_end, keep_logs=request.session.testsfailed > before)
+
+
+@pytest.fixture(scope="module")
+def shop(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrainedShop]:
+    with running(cluster, SHOP, APPS):
+        yield DrainedShop(cluster, tmp_path_factory.mktemp("shop"))
+
+
+@pytest.fixture
+def helm(cluster: TestCluster, helm_binary: Path, tmp_path: Path) -> Helm:
+    return Helm(helm_binary, tmp_path / "helm", cluster.kubeconfig)
+
+
+def test_kustomize_drains_a_node_while_its_leader_is_deleted(
+    cluster: TestCluster, shop: DrainedShop, tmp_path: Path
+) -> None:
+    with installed(cluster, Kustomization(cluster, tmp_path)) as found:
+        shop.drain(found.delete_leader)
+
+
+def test_helm_drains_a_node_while_the_release_is_upgraded(
+    cluster: TestCluster, shop: DrainedShop, helm: Helm
+) -> None:
+    release = Release(cluster, helm, OF_CHART)
+    with installed(cluster, release) as found:
+        shop.drain(lambda: upgrade(release, found))
+
+
+def upgrade(release: Release, found: Installation) -> None:
+    """Replace all replicas, one after the other."""
+    release.upgrade(**{"image.tag": NEXT_VERSION})
+    found.wait_until_ready()
+
+
+def test_the_controller_alone_drains_a_node(
+    cluster: TestCluster, shop: DrainedShop, helm: Helm
+) -> None:
+    with installed(cluster, Release(cluster, helm, {**OF_CHART, "extender.enabled": False})):
+        shop.drain()
+
+
+def test_a_dependency_of_another_chart_drains_a_node(
+    cluster: TestCluster, shop: DrainedShop, helm: Helm, tmp_path: Path
+) -> None:
+    values = {f"rescheduler.{path}": value for path, value in OF_CHART.items()}
+    with installed(cluster, Release(cluster, helm, values, parent_chart(helm, tmp_path))):
+        shop.drain()
+
+
+def test_a_read_only_install_plans_and_changes_nothing(
+    cluster: TestCluster, shop: DrainedShop, helm: Helm
+) -> None:
+    client, node = cluster.client, "/api/v1/nodes/node-1"
+    with installed(cluster, Release(cluster, helm, {**OF_CHART, "dryRun": True})) as found:
+        before = state(cluster)
+        client.patch(node, {"metadata": {"labels": {MAINTENANCE: "true"}}})
+        wait_until(partial(found.lines, "Would have requested a move"), what="a plan")
+        client.patch(node, {"metadata": {"labels": {MAINTENANCE: None}}})
+        assert state(cluster) == before
+
+
+def state(cluster: TestCluster) -> Any:
+    """What a plan could have changed: where the pods are, and which nodes are cordoned."""
+    pods = cluster.client.get(f"/api/v1/namespaces/{SHOP}/pods")["items"]
+    nodes = cluster.client.get("/api/v1/nodes")["items"]
+    return (
+        {pod["metadata"]["uid"]: pod["metadata"].get("labels") for pod in pods},
+        {each["metadata"]["name"]: each["spec"] for each in nodes},
+    )
+
+
+def test_without_any_lease_a_replica_creates_one(
+    cluster: TestCluster, shop: DrainedShop, tmp_path: Path
+) -> None:
+    """Argo CD applies no Lease, so none is shipped; and people delete them."""
+    with installed(cluster, Kustomization(cluster, tmp_path)) as found:
+        cluster.client.delete(LEASE)
+        wait_until(found.leader, what="a replica leads again")
+        shop.drain()
+
+
+def test_a_random_user_id_drains_a_node(
+    cluster: TestCluster, shop: DrainedShop, tmp_path: Path
+) -> None:
+    """OpenShift adds it to every pod, and refuses pods that name another one."""
+    place = "/spec/template/spec/securityContext"
+    operations = [
+        {"op": "add", "path": f"{place}/{name}", "value": RANDOM_USER}
+        for name in ("runAsUser", "fsGroup")
+    ]
+    patch = {"target": {"kind": "Deployment"}, "patch": yaml.safe_dump(operations)}
+    with installed(cluster, Kustomization(cluster, tmp_path, patch)):
+        shop.drain()

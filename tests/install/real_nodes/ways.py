@@ -1,0 +1,86 @@
+"""The ways to install what is shipped, each as an operator does it."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from testcluster import TestCluster
+from tests.install.helm import Helm, settings
+from tests.install.test_files import CHART, DEPLOY
+
+NAMESPACE, RELEASE = "rescheduler", "mover"
+# Any value: nothing is pulled, because the nodes have the image.
+OF_CHART: dict[str, Any] = {"image.repository": "rescheduler"}
+
+
+class Kustomization:
+    """`kubectl apply -k`, of what is shipped or of a kustomization that has it as a resource."""
+
+    def __init__(self, cluster: TestCluster, directory: Path, *patches: dict[str, Any]) -> None:
+        self._cluster = cluster
+        self._directory = directory / "own"
+        self._directory.mkdir()
+        (self._directory / "deploy").symlink_to(DEPLOY)
+        content = {"resources": ["deploy"], "patches": [*patches]}
+        (self._directory / "kustomization.yaml").write_text(yaml.safe_dump(content))
+
+    def install(self) -> None:
+        self._cluster.kubectl("apply", "-k", str(self._directory))
+
+    def remove(self) -> None:
+        command = ("delete", "--wait", "--timeout=300s")
+        self._cluster.kubectl(*command, "-k", str(self._directory))
+
+
+class Release:
+    """A release of the chart, in a namespace with the same rules for pods as the shipped one."""
+
+    def __init__(
+        self, cluster: TestCluster, helm: Helm, values: dict[str, Any], chart: Path = CHART
+    ) -> None:
+        self._cluster = cluster
+        self._helm = helm
+        self._values = values
+        self._chart = chart
+
+    def install(self) -> None:
+        self._cluster.kubectl("apply", "-f", str(DEPLOY / "namespace.yaml"))
+        self._run("install", self._values)
+
+    def upgrade(self, **values: Any) -> None:
+        """Upgrade to other values, without waiting for the pods."""
+        self._run("upgrade", {**self._values, **values})
+
+    def remove(self) -> None:
+        self._helm("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait")
+        self._cluster.kubectl("delete", "namespace", NAMESPACE)
+
+    def _run(self, command: str, values: dict[str, Any]) -> None:
+        self._helm(command, RELEASE, str(self._chart), "-n", NAMESPACE, *settings(values))
+
+
+Way = Kustomization | Release
+
+
+def parent_chart(helm: Helm, directory: Path) -> Path:
+    """A chart of somebody else that has ours as a dependency, and values for all its charts."""
+    chart = directory / "platform"
+    chart.mkdir()
+    ours = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    dependency = {
+        "name": ours["name"],
+        "version": ours["version"],
+        "repository": f"file://{CHART}",
+        "condition": f"{ours['name']}.enabled",
+    }
+    described = {
+        "apiVersion": "v2",
+        "name": "platform",
+        "version": "1.0.0",
+        "dependencies": [dependency],
+    }
+    (chart / "Chart.yaml").write_text(yaml.safe_dump(described))
+    (chart / "values.yaml").write_text(yaml.safe_dump({"global": {"team": "platform"}}))
+    helm("dependency", "update", str(chart))
+    return chart
