@@ -54,8 +54,16 @@ def test_a_read_only_install_has_no_right_to_write() -> None:
 def test_no_role_has_wildcards_and_secrets_are_named(install: str) -> None:
     for rule in rules_of(manifests(INSTALLS[install])):
         assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+        is_create = rule["resources"] == ["leases"] and rule["verbs"] == ["create"]
         if set(rule["resources"]) & {"secrets", "leases", "mutatingwebhookconfigurations"}:
-            assert rule["resourceNames"]
+            # RBAC cannot limit `create` to names.
+            assert is_create or rule["resourceNames"]
+
+
+@pytest.mark.parametrize("install", INSTALLS)
+def test_no_lease_is_shipped(install: str) -> None:
+    """Argo CD installs none; and whoever replaces a release would delete the one of its leader."""
+    assert "Lease" not in {each["kind"] for each in manifests(INSTALLS[install])}
 
 
 def test_every_right_has_a_reason() -> None:

@@ -116,5 +116,5 @@ def use_scheduler(
     events = scheduler.requests()
     assert refused(events) == []
     leases = [event for event in events if event.get("objectRef", {}).get("resource") == "leases"]
-    assert {event["verb"] for event in leases} == {"get", "update"}
+    assert {event["verb"] for event in leases} == {"get", "create", "update"}
     assert {event["objectRef"]["namespace"] for event in leases} == {OWN_NAMESPACE}

@@ -96,12 +96,3 @@ def disruption_budget(component: str) -> dict[Any, Tree]:
         "metadata": metadata(component, component),
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels(component)}},
     }
-
-
-def lease(name: str, component: str) -> dict[Any, Tree]:
-    """An empty Lease, so that nobody needs the right to create one."""
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": metadata(name, component),
-    }
