@@ -6,8 +6,6 @@ from datetime import timedelta
 from importlib.metadata import version
 from typing import Any
 
-import msgspec
-
 from rescheduler.controller.leader_election.lease_object import LEASE, Lease
 from rescheduler.doctor.findings import Finding, Health, bad, doubtful, good, not_seen
 from rescheduler.doctor.installation import Installation, find_installation
@@ -175,7 +173,7 @@ class Checkup:
         path = f"/api/v1/namespaces/{self.namespace}/services/https:{CONTROLLER}:443/proxy/readyz"
         subject = "way to the webhook"
         try:
-            await self.server.get(path, msgspec.Raw)
+            await self.server.get_text(path)
         except ApiError as error:
             if error.status is not None and error.status < 500:
                 return not_seen(subject, error)

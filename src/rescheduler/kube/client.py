@@ -157,6 +157,11 @@ class Client:
         """See `ApiServer.get`."""
         return await self._read(Request("GET", path, query or {}), type)
 
+    async def get_text(self, path: str) -> str:
+        """What answers behind a proxy of the API server, which need not be JSON."""
+        answer = await self._repeatedly(Request("GET", path))
+        return answer.body.decode(errors="replace")
+
     async def create(self, path: str, body: Any) -> Answer:
         """See `ApiServer.create`."""
         return await self._write("POST", path, body)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from rescheduler.errors import SettingsError
-from rescheduler.extender.http.listener import listening_sockets
-from rescheduler.extender.http.refusals import probe_response
 from rescheduler.kube.clock import WALL_CLOCK, Clock
+from rescheduler.serving.listener import listening_sockets
+from rescheduler.serving.refusals import probe_response
 from rescheduler.settings import Policy
 
 logger = logging.getLogger(__name__)

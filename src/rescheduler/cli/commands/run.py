@@ -200,7 +200,7 @@ async def run_controller(
         extender = None
         if serve_options is not None:
             from rescheduler.extender.extender_server import ExtenderServer
-            from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER
+            from rescheduler.extender.serving_observer import NO_SERVING_OBSERVER
             from rescheduler.monitoring.health import dead_task, endless_plan
 
             extender = ExtenderServer(

@@ -84,8 +84,8 @@ async def serve_until_stopped(
     """Serve until a signal stops it."""
     from rescheduler.cli.connection import connect
     from rescheduler.cli.signals import run_until_signalled
-    from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER
     from rescheduler.extender.serve_program import ServeProgram
+    from rescheduler.extender.serving_observer import NO_SERVING_OBSERVER
     from rescheduler.monitoring.health import dead_task
 
     monitoring = None

@@ -8,7 +8,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from rescheduler.extender.extender_server import ExtenderServer
-from rescheduler.extender.http.serving_observer import ServingObserver
+from rescheduler.extender.serving_observer import ServingObserver
 from rescheduler.monitoring.metrics.definitions import (
     CERTIFICATE_EXPIRY,
     EXTENDER_DURATION,
