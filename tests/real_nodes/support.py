@@ -27,9 +27,8 @@ def rescheduler(cluster: TestCluster, *arguments: str, code: int | None = 0) -> 
         check=False,
         timeout=600,
     )
-    assert code in (None, done.returncode), (
-        f"{arguments}: exit code {done.returncode}\n{done.stdout}"
-    )
+    ended = f"{arguments}: exit code {done.returncode}\n{done.stdout}"
+    assert code in (None, done.returncode), ended
     return done.stdout
 
 

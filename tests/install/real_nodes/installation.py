@@ -51,7 +51,7 @@ class Installation:
 
     def lines(self, text: str) -> list[str]:
         """The lines of all logs until now that have a text."""
-        return [line for log in self.pods.logs().values() for line in log if text in line]
+        return [line for log in self.pods.logs.values() for line in log if text in line]
 
 
 @contextmanager
@@ -76,7 +76,8 @@ def installed(cluster: TestCluster, way: Way) -> Iterator[Installation]:
         assert pods.problems == []
         assert pods.restarts == {}
         assert network.refused(made, pods.addresses) == set()
-        assert problems_in(pods.logs()) == []
+        pods.wait_for_logs()
+        assert problems_in(pods.logs) == []
     assert refused(audit_log.requests(f"system:serviceaccount:{NAMESPACE}:")) == []
     assert leftovers(cluster) == []
 

@@ -104,11 +104,13 @@ def has_port(rule: JsonObject, connection: Connection, target: JsonObject | None
 
 def is_port(port: JsonObject, connection: Connection, target: JsonObject | None) -> bool:
     """The same for one of its ports, or a range of them."""
-    wanted = port.get("port")
-    if isinstance(wanted, str):
-        containers = target["spec"]["containers"] if target else []
-        declared = [each for container in containers for each in container.get("ports", [])]
-        return (wanted, connection.port) in {
-            (each.get("name"), each["containerPort"]) for each in declared
-        }
-    return wanted is None or connection.port in range(wanted, port.get("endPort", wanted) + 1)
+    wanted: int | str | None = port.get("port")
+    if wanted is None:
+        return True
+    if isinstance(wanted, int):
+        return wanted <= connection.port <= port.get("endPort", wanted)
+    containers = target["spec"]["containers"] if target else []
+    declared = [each for container in containers for each in container.get("ports", [])]
+    return (wanted, connection.port) in {
+        (each.get("name"), each["containerPort"]) for each in declared
+    }

@@ -35,10 +35,14 @@ class PodWatch(NamespaceWatch):
             if status["restartCount"]
         }
 
-    def logs(self) -> dict[str, list[str]]:
-        """What each pod has logged; to be called when all of them are gone."""
+    def wait_for_logs(self) -> None:
+        """Wait until all that pods have logged is read, when all of them are gone."""
         for reader in self._readers:
             reader.join(10)
+
+    @property
+    def logs(self) -> dict[str, list[str]]:
+        """What each pod has logged until now."""
         return {self.pods[uid]["metadata"]["name"]: lines for uid, lines in self._logs.items()}
 
     def _take(self, type: str, pod: JsonObject) -> None:
