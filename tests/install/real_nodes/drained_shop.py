@@ -56,7 +56,7 @@ class DrainedShop:
         assert node not in self._counts(), output
         assert [report.failed for report in reports] == [0 for _ in APPS], reports
         assert watch.problems == []
-        assert watch.fewest_ready == {app.name: app.replicas for app in APPS}
+        assert watch.fewest_ready == {app.name: app.replicas for app in APPS}, watch.fewest_ready
         self._cluster.kubectl("uncordon", node)
 
     def _is_moving(self) -> bool:

@@ -108,7 +108,7 @@ def is_port(port: JsonObject, connection: Connection, target: JsonObject | None)
     if wanted is None:
         return True
     if isinstance(wanted, int):
-        return wanted <= connection.port <= port.get("endPort", wanted)
+        return connection.port in range(wanted, port.get("endPort", wanted) + 1)
     containers = target["spec"]["containers"] if target else []
     declared = [each for container in containers for each in container.get("ports", [])]
     return (wanted, connection.port) in {

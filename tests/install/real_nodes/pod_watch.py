@@ -26,14 +26,14 @@ class PodWatch(NamespaceWatch):
         }
 
     @property
-    def restarts(self) -> dict[str, int]:
-        """How often containers were restarted, by pod."""
-        return {
-            pod["metadata"]["name"]: status["restartCount"]
+    def restarts(self) -> list[str]:
+        """The pods of which a container was restarted, and how often."""
+        return [
+            f"{pod['metadata']['name']}: {status['restartCount']}"
             for pod in self.pods.values()
             for status in pod["status"].get("containerStatuses", [])
             if status["restartCount"]
-        }
+        ]
 
     def wait_for_logs(self) -> None:
         """Wait until all that pods have logged is read, when all of them are gone."""

@@ -15,7 +15,9 @@ OF_CHART: dict[str, Any] = {"image.repository": "rescheduler"}
 
 
 class Kustomization:
-    """`kubectl apply -k`, of what is shipped or of a kustomization that has it as a resource."""
+    """`kubectl apply -k`, of a kustomization that has what is shipped as a resource."""
+
+    moves = True
 
     def __init__(self, cluster: TestCluster, directory: Path, *patches: dict[str, Any]) -> None:
         self._cluster = cluster
@@ -42,6 +44,7 @@ class Release:
         self._cluster = cluster
         self._helm = helm
         self._values = values
+        self.moves = not values.get("dryRun", False)
         self._chart = chart
 
     def install(self) -> None:
