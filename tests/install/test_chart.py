@@ -45,6 +45,11 @@ OTHER_VALUES: dict[str, Any] = {
     "scheduler.extraArgs": ["--v=4"],
     "networkPolicy.extraEgress": [{"ports": [{"port": 4318, "protocol": "TCP"}]}],
     "networkPolicy.apiServerPorts": [8443],
+    "networkPolicy.apiServerCidrs": ["10.0.0.0/28", "fd00::/120"],
+    "networkPolicy.dnsPeers": [{"ipBlock": {"cidr": "169.254.20.10/32"}}],
+    "podSecurityContext": {"fsGroup": 1000},
+    "scheduler.podSecurityContext": {"runAsUser": None},
+    "securityContext": {"runAsUser": 1000},
     "networkPolicy.monitoringFrom": [{"namespaceSelector": {"matchLabels": {"team": "ops"}}}],
     "monitoring.alerts": True,
     "monitoring.labels": {"release": "prometheus"},
@@ -56,7 +61,8 @@ def merged(default: Any, value: Any) -> Any:
     """What Helm makes of a value and its default."""
     if not isinstance(default, dict):
         return value
-    return default | {key: merged(default.get(key), inner) for key, inner in value.items()}
+    found = default | {key: merged(default.get(key), inner) for key, inner in value.items()}
+    return {key: inner for key, inner in found.items() if inner is not None}
 
 
 @pytest.fixture(scope="module")

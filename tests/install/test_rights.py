@@ -6,9 +6,13 @@ shipped, and does everything that it can do. The audit log says what it asked fo
 
 import json
 import os
+import ssl
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
+from urllib.error import HTTPError
 
 import pytest
 
@@ -97,6 +101,16 @@ def use(controller: LocalPod, features: Features, install: str) -> None:
         features.use_all()
 
 
+def answer_to(url: str, token: str) -> int:
+    """The status of an answer of the scheduler."""
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+    try:
+        with urllib.request.urlopen(request, context=ssl._create_unverified_context()) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code
+
+
 def use_scheduler(
     cluster: TestCluster,
     rendered: Rendered,
@@ -107,6 +121,10 @@ def use_scheduler(
     """Let the second scheduler place a pod with the extender, as its own service account."""
     with local_scheduler(cluster, rendered, controller, directory) as scheduler:
         features.schedule("rescheduler-scheduler")
+        # The administrator may read them, and shows a token.
+        metrics = f"https://127.0.0.1:{scheduler.port}/metrics"
+        assert answer_to(metrics, cluster.admin_token) == HTTPStatus.OK
+        assert answer_to(metrics, "nobody's") == HTTPStatus.UNAUTHORIZED
     bound = [
         event["objectRef"]["name"]
         for event in controller.requests()
@@ -115,6 +133,7 @@ def use_scheduler(
     assert bound == ["scheduled"]
     events = scheduler.requests()
     assert refused(events) == []
+    assert "extension-apiserver-authentication" not in scheduler.log
     leases = [event for event in events if event.get("objectRef", {}).get("resource") == "leases"]
     assert {event["verb"] for event in leases} == {"get", "create", "update"}
     assert {event["objectRef"]["namespace"] for event in leases} == {OWN_NAMESPACE}

@@ -42,6 +42,14 @@ HELPERS = """\
   protocol: TCP
 {{- end }}
 {{- end }}
+
+{{- /* The addresses of the API server as a NetworkPolicy names them. */ -}}
+{{- define "rescheduler.apiServerPeers" -}}
+{{- range .Values.networkPolicy.apiServerCidrs }}
+- ipBlock:
+    cidr: {{ . }}
+{{- end }}
+{{- end }}
 """
 
 NOTES = """\

@@ -71,6 +71,21 @@ DEFAULT_POLICY: dict[str, Any] = {
     "excludedPodSelector": "",
 }
 
+POD_SECURITY: dict[str, Any] = {
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""The user is that of the image, or one that the platform chooses, as OpenShift does.
+
+Without a user and a group in here, kubelets let any user read the files of tokens and Secrets.
+"""
+
+CONTAINER_SECURITY: dict[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+
 OPTIONS = (
     InstallOption(
         "dryRun",
@@ -161,6 +176,32 @@ OPTIONS = (
     InstallOption(
         "scheduler.extraArgs", [], WORDS, "More arguments of the second scheduler, such as [--v=4]."
     ),
+    InstallOption(
+        "podSecurityContext",
+        POD_SECURITY,
+        MAPPING,
+        "The security context of the controller's pods. Its image names the user 65532; without "
+        "one in here, OpenShift can choose another.",
+    ),
+    InstallOption(
+        "securityContext",
+        CONTAINER_SECURITY,
+        MAPPING,
+        "The security context of the controller's container.",
+    ),
+    InstallOption(
+        "scheduler.podSecurityContext",
+        {**POD_SECURITY, "runAsUser": 65532},
+        MAPPING,
+        "The security context of the second scheduler's pods. The image of kube-scheduler names no "
+        "user, so one is named here; on OpenShift, which chooses one, set runAsUser to null.",
+    ),
+    InstallOption(
+        "scheduler.securityContext",
+        CONTAINER_SECURITY,
+        MAPPING,
+        "The security context of the second scheduler's container.",
+    ),
     InstallOption("nodeSelector", {}, MAPPING, "Labels of the nodes to run on."),
     InstallOption("tolerations", [], OBJECTS, "Taints of nodes to run on all the same."),
     InstallOption(
@@ -173,13 +214,29 @@ OPTIONS = (
         "networkPolicy.enabled",
         True,
         BOOLEAN,
-        "Install a NetworkPolicy: in, only to our ports; out, only to DNS and the API server.",
+        "Install a NetworkPolicy: in, only to our ports; out, only to the ports of DNS (53, 5353) "
+        "and of the API server, at any address unless the options below name some.",
     ),
     InstallOption(
         "networkPolicy.apiServerPorts",
-        [443, 6443],
+        [443, 6443, 8443, 16443],
         PORTS,
-        "The ports at which the API server may listen, after any translation of addresses.",
+        "The ports at which the API server may listen, after any translation of addresses: 6443 "
+        "with kubeadm and OpenShift, 8443 with vcluster, 16443 with MicroK8s.",
+    ),
+    InstallOption(
+        "networkPolicy.apiServerCidrs",
+        [],
+        WORDS,
+        "The addresses of the API servers, after any translation, such as [10.0.0.0/28]; any if it "
+        "is empty.",
+    ),
+    InstallOption(
+        "networkPolicy.dnsPeers",
+        [],
+        OBJECTS,
+        "The DNS servers, as peers of a NetworkPolicy; any address if it is empty, for they have "
+        "other labels in each cluster, and a cache on the node has none.",
     ),
     InstallOption(
         "networkPolicy.monitoringFrom",
@@ -257,6 +314,9 @@ def resolved_options(chosen: Mapping[str, Any], namespace: str) -> dict[str, Any
         "apiServerPorts": [
             {"port": port, "protocol": "TCP"} for port in options["networkPolicy.apiServerPorts"]
         ],
+        "apiServerPeers": [
+            {"ipBlock": {"cidr": cidr}} for cidr in options["networkPolicy.apiServerCidrs"]
+        ],
     }
 
 
@@ -306,6 +366,7 @@ EXPRESSIONS = Expressions(
         "alertRules": f'.Files.Get "{CHART_RULES}" | fromYaml',
         "dashboard": f'.Files.Get "{CHART_DASHBOARD}" | toJson',
         "apiServerPorts": 'include "rescheduler.apiServerPorts" . | fromYamlArray',
+        "apiServerPeers": 'include "rescheduler.apiServerPeers" . | fromYamlArray',
     },
     switches={
         "moves": "not .Values.dryRun",
@@ -325,6 +386,7 @@ EXPRESSIONS = Expressions(
         {
             "alertRules",
             "apiServerPorts",
+            "apiServerPeers",
             "monitoringLabels",
             "serviceNames",
             *(option.path for option in OPTIONS if option.is_structured),

@@ -2,26 +2,9 @@
 
 from typing import Any
 
-from rescheduler.install.metadata import labels, metadata
+from rescheduler.install.metadata import SCHEDULER, labels, metadata
 from rescheduler.install.tree import Comment, Tree, Value
 from rescheduler.labels import HOSTNAME
-
-USER_ID = 65532
-"""The user that images without a shell call `nonroot`."""
-
-POD_SECURITY: dict[Any, Tree] = {
-    "runAsNonRoot": True,
-    "runAsUser": USER_ID,
-    "runAsGroup": USER_ID,
-    "fsGroup": USER_ID,
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
-
-CONTAINER_SECURITY: dict[Any, Tree] = {
-    "allowPrivilegeEscalation": False,
-    "readOnlyRootFilesystem": True,
-    "capabilities": {"drop": ["ALL"]},
-}
 
 
 def own_namespace() -> dict[Any, Tree]:
@@ -34,6 +17,11 @@ def own_uid() -> dict[Any, Tree]:
     """The same for the uid of the pod: its containers run one after the other."""
     reference = {"fieldRef": {"fieldPath": "metadata.uid"}}
     return {"name": "POD_UID", "valueFrom": reference}
+
+
+def option_of(component: str, name: str) -> Value:
+    """An option that each component has for itself."""
+    return Value(f"scheduler.{name}" if component == SCHEDULER else name)
 
 
 def deployment(
@@ -74,7 +62,7 @@ def deployment(
                             "preferredDuringSchedulingIgnoredDuringExecution": [apart]
                         }
                     },
-                    "securityContext": POD_SECURITY,
+                    "securityContext": option_of(component, "podSecurityContext"),
                     "containers": [container],
                     "volumes": volumes,
                 },

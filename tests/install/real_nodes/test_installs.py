@@ -4,7 +4,6 @@ What runs is the image, as its service account, in a namespace that enforces `re
 drained under load, where nothing may be disrupted. `installed` checks what holds of every install.
 """
 
-import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ import yaml
 
 from rescheduler.labels import MAINTENANCE
 from testcluster import TestCluster
-from testcluster.realnodes.own_image import OWN_IMAGE, import_own_image
+from testcluster.image import ARCHIVED_NAME, ensure_image, missing_image_tool
 from testcluster.realnodes.web_apps import running
 from testcluster.waiting import wait_until
 from tests.conftest import SayAtTheEnd, stop
@@ -28,7 +27,6 @@ from tests.install.real_nodes.ways import OF_CHART, Kustomization, Release, pare
 NEXT_VERSION = "99.0.0"
 # Such as OpenShift gives to a namespace.
 RANDOM_USER = 1000680000
-TOOLS = ("mmdebstrap", "buildah")
 
 
 @pytest.fixture(scope="module")
@@ -36,16 +34,17 @@ def cluster(
     request: pytest.FixtureRequest, needs_real_nodes: None, say_at_the_end: SayAtTheEnd
 ) -> Iterator[TestCluster]:
     """Real nodes that have the image; the API server logs every request."""
-    missing = [name for name in TOOLS if shutil.which(name) is None]
-    if missing:
-        pytest.skip(f"the image cannot be built: {', '.join(missing)} not installed")
+    if reason := missing_image_tool():
+        say_at_the_end(f"Nothing was installed on real nodes: {reason}")
+        pytest.skip(reason)
+    image = ensure_image()
     cluster = TestCluster(real_nodes=3, audit=True)
     cluster.start()
     before = request.session.testsfailed
-    import_own_image(cluster)
-    repository, _, _ = OWN_IMAGE.rpartition(":")
+    cluster.nodes.import_images(image)
+    repository, _, _ = ARCHIVED_NAME.rpartition(":")
     for node in cluster.nodes.names:
-        cluster.nodes.tag_image(node, OWN_IMAGE, f"{repository}:{NEXT_VERSION}")
+        cluster.nodes.tag_image(node, ARCHIVED_NAME, f"{repository}:{NEXT_VERSION}")
     yield cluster
     stop(cluster, say_at_the_end, keep_logs=request.session.testsfailed > before)
 
