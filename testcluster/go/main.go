@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	_ "time/tzdata" // CronJobs may name a time zone, and the machine may have no database of them.
@@ -52,6 +53,11 @@ var components = map[string]func(){
 }
 
 func main() {
+	// An image may have it under the name of a component.
+	if run := components[filepath.Base(os.Args[0])]; run != nil {
+		run()
+		return
+	}
 	if len(os.Args) > 1 && os.Args[1] == "--with-owner" {
 		go exitWithOwner()
 		os.Args = os.Args[1:]

@@ -59,7 +59,7 @@ POD: JsonObject = {
 def start_dns(cluster: TestCluster) -> None:
     """Start it on every node, and wait until it answers."""
     archive = cluster.layout.directory / "coredns.tar"
-    write_archive(archive, ensure_program(coredns_program()), "/coredns", IMAGE)
+    write_archive(archive, {"/coredns": ensure_program(coredns_program())}, IMAGE)
     cluster.nodes.import_images(archive)
     archive.unlink()
     apply(cluster, *dns_objects())

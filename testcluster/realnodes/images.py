@@ -1,10 +1,11 @@
-"""Images of one static program each, packed as `docker save` would."""
+"""Images of programs of this machine, packed as `docker save` would."""
 
 import hashlib
 import io
 import json
 import platform
 import tarfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True)
 class Image:
-    """A name for a program, and the command with which its containers begin."""
+    """Its name, and the command with which its containers begin."""
 
     name: str
     entrypoint: tuple[str, ...]
@@ -25,17 +26,18 @@ class Image:
 def write_traffic_archive(archive: Path, program: Path) -> None:
     """Write the archive with what every node has: the sandbox's pause, and the web server."""
     pause = Image(PAUSE_IMAGE, ("/traffic", "pause"))
-    write_archive(archive, program, "/traffic", pause, Image(TRAFFIC_IMAGE, ("/traffic",)))
+    write_archive(archive, {"/traffic": program}, pause, Image(TRAFFIC_IMAGE, ("/traffic",)))
 
 
-def write_archive(archive: Path, program: Path, path: str, *images: Image) -> None:
-    """Write an archive with images of a program, which is at `path` in all of them.
+def write_archive(archive: Path, programs: Mapping[str, Path], *images: Image) -> None:
+    """Write an archive with images of the same programs, given by their paths in there.
 
-    They share their only layer.
+    The images share their only layer.
     """
     layer = archive.with_suffix(".layer")
     with tarfile.open(layer, "w") as files:
-        files.add(program, path.removeprefix("/"), filter=executable)
+        for path, program in programs.items():
+            files.add(program.resolve(), path.removeprefix("/"), filter=executable)
     with layer.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
     manifest = []
@@ -69,7 +71,7 @@ def image_config(layer_digest: str, entrypoint: tuple[str, ...]) -> bytes:
     config = {
         "os": "linux",
         "architecture": ARCHITECTURES.get(machine, machine),
-        "config": {"Entrypoint": entrypoint, "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]},
+        "config": {"Entrypoint": entrypoint, "Env": ["PATH=/usr/local/bin"]},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer_digest}"]},
     }
     return json.dumps(config).encode()

@@ -13,6 +13,7 @@ from testcluster.ports import pick_ports
 from testcluster.waiting import wait_until
 from tests.cli.pod_connections import pods_reached_by
 from tests.conftest import FreshCluster
+from tests.install.installs import INSTALLS
 
 COMMAND = Path(sys.executable).with_name("rescheduler")
 NAMESPACE = "moving-company"
@@ -38,7 +39,7 @@ def subjects(findings: Findings, health: str) -> set[str]:
 
 def install(cluster: TestCluster, **replaced: str) -> None:
     """Install what is shipped, with some texts of it replaced."""
-    items = json.dumps(manifests({}, NAMESPACE))
+    items = json.dumps(manifests(INSTALLS["full"], NAMESPACE))
     for old, new in replaced.items():
         items = items.replace(old, new)
     objects = {"apiVersion": "v1", "kind": "List", "items": json.loads(items)}

@@ -95,21 +95,24 @@ KUSTOMIZED = [
     "kubectl apply -k deploy/",
     "kubectl delete -k deploy/",
 ]
+MANIFESTS = "rescheduler manifests --image YOUR-REGISTRY/rescheduler"
 PRINTED = [
-    "rescheduler manifests | kubectl apply -f -",
-    "rescheduler manifests | kubectl delete -f -",
-    "rescheduler manifests --install controller-only",
-    "rescheduler manifests --install read-only",
-    "rescheduler manifests --install read-only | kubectl apply -f -",
-    "rescheduler manifests --cert-manager --namespace rescheduler > rescheduler.yaml",
+    f"{MANIFESTS} | kubectl apply -f -",
+    f"{MANIFESTS} | kubectl delete -f -",
+    "rescheduler manifests --image rescheduler:0.1.0 | kubectl apply -f -",
+    f"{MANIFESTS} | kubectl delete -f -",
+    f"{MANIFESTS} --install read-only | kubectl apply -f -",
+    f"{MANIFESTS} --cert-manager --namespace rescheduler > rescheduler.yaml",
 ]
+REPOSITORY = "--set image.repository=YOUR-REGISTRY/rescheduler"
 HELM_INSTALLS = [
-    "helm install rescheduler charts/rescheduler -n rescheduler --create-namespace",
+    f"helm install rescheduler charts/rescheduler -n rescheduler --create-namespace {REPOSITORY}",
     "helm install rescheduler charts/rescheduler --namespace rescheduler --create-namespace "
-    "--set image.repository=YOUR-REGISTRY/rescheduler "
-    "--set scheduler.image=YOUR-REGISTRY/kube-scheduler:YOUR-VERSION",
+    f"{REPOSITORY} "
+    "--set scheduler.enabled=true "
+    "--set scheduler.image.repository=YOUR-REGISTRY/kube-scheduler",
     "helm install rescheduler charts/rescheduler --namespace rescheduler --create-namespace "
-    "--set certManager.enabled=true",
+    f"{REPOSITORY} --set certManager.enabled=true",
 ]
 HELM_UNINSTALL = "helm uninstall rescheduler -n rescheduler"
 
@@ -185,7 +188,7 @@ def test_commands_of_kubectl_and_rescheduler_do_what_the_documents_say(
             assert "✗ leader" in terminal.run(DOCTOR, code=1)
     for command in PRINTED:
         terminal.run(command)
-    terminal.run("rescheduler manifests --install read-only | kubectl delete -f -")
+    terminal.run(f"{MANIFESTS} --install read-only | kubectl delete -f -")
     shop.close()
     wait_until(lambda: leftovers(audited) == [], what="nothing is left")
 

@@ -8,14 +8,12 @@ import pytest
 import yaml
 
 from rescheduler.files.policy_file import read_policy
-from rescheduler.install import options
 from rescheduler.install.chart import chart_files, values_schema
 from rescheduler.install.kustomize import kustomize_files
 from rescheduler.install.manifests import manifests
 from rescheduler.install.options import DEFAULTS, OPTIONS, nested
 from rescheduler.install.rights import PLANNING, ROLES
 from rescheduler.settings import Policy
-from testcluster.build import KUBERNETES_VERSION
 from tests.install.installs import INSTALLS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -91,7 +89,7 @@ def test_every_pod_is_restricted(install: str) -> None:
 
 
 def test_the_shipped_policy_is_the_default_one_with_maintenance() -> None:
-    (config,) = yaml.safe_load_all((DEPLOY / "config.yaml").read_text())
+    (config,) = yaml.safe_load_all((DEPLOY / "base" / "config.yaml").read_text())
     policy = read_policy("config.yaml", config["data"]["policy.yaml"].encode())
     strategies = (*Policy().enabled_strategies, "NodeMaintenance")
     assert policy == Policy(enabled_strategies=strategies)
@@ -115,7 +113,3 @@ def test_values_of_the_chart_are_the_defaults_and_each_has_a_schema() -> None:
             assert place["additionalProperties"] is False or name in place
             place = place["properties"][name]
         assert place["description"] == option.description
-
-
-def test_the_second_scheduler_is_the_version_that_is_tested() -> None:
-    assert options.KUBERNETES_VERSION == KUBERNETES_VERSION

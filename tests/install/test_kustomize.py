@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
+from rescheduler.install.kustomize import MISSING_IMAGE
 from rescheduler.install.manifests import manifests
 from rescheduler.install.options import DEFAULTS
 from testcluster import TestCluster
-from tests.install.installs import INSTALLS, MONITORING
+from testcluster.cluster import ClusterError
+from tests.install.installs import IMAGE, INSTALLS, MONITORING, SCHEDULER
 from tests.install.prometheus_operator import serve_operator_kinds
 from tests.install.test_files import DEPLOY, ROOT
 
@@ -42,11 +44,28 @@ def test_kustomize_gives_what_the_code_declares(
 ) -> None:
     shutil.copytree(DEPLOY, tmp_path / "deploy")
     file = tmp_path / "deploy" / "kustomization.yaml"
-    text = file.read_text().replace("namespace: rescheduler", f"namespace: {namespace}")
+    text = with_image(file.read_text()).replace("namespace: rescheduler", f"namespace: {namespace}")
     file.write_text(text)
-    assert built(cluster, tmp_path / "deploy") == by_identity(manifests({}, namespace))
-    file.write_text(text.replace("# components: [monitoring]", "components: [monitoring]"))
-    assert built(cluster, tmp_path / "deploy") == by_identity(manifests(MONITORING, namespace))
+    assert built(cluster, tmp_path / "deploy") == by_identity(manifests(IMAGE, namespace))
+    for line in ("components: ", "- name: kube-scheduler", "  newName: ", "  newTag: "):
+        text = text.replace(f"# {line}", line)
+    file.write_text(text.replace("VERSION-OF-YOUR-CLUSTER", "v1.2.3"))
+    everything = IMAGE | SCHEDULER | MONITORING
+    assert built(cluster, tmp_path / "deploy") == by_identity(manifests(everything, namespace))
+
+
+def with_image(kustomization: str) -> str:
+    """The shipped kustomization, as its first line asks to change it."""
+    assert MISSING_IMAGE in kustomization
+    return kustomization.replace(MISSING_IMAGE, IMAGE["image.repository"])
+
+
+def test_without_an_image_kubectl_says_what_to_do_and_creates_nothing(
+    cluster: TestCluster,
+) -> None:
+    with pytest.raises(ClusterError, match=MISSING_IMAGE):
+        cluster.kubectl("apply", "-k", str(DEPLOY))
+    assert not cluster.client.exists("/api/v1/namespaces/rescheduler")
 
 
 @pytest.mark.parametrize("page", ["deployment.md", "logs-and-events.md"])
@@ -56,10 +75,10 @@ def test_what_a_page_adds_by_a_patch_is_what_its_values_add(
     (patch,), (values,) = (snippets(page, first) for first in ("patches:", "extraArgs:"))
     shutil.copytree(DEPLOY, tmp_path / "deploy")
     file = tmp_path / "deploy" / "kustomization.yaml"
-    file.write_text(file.read_text() + patch)
+    file.write_text(with_image(file.read_text()) + patch)
     given = yaml.safe_load(values)
     chosen = {path: value_at(given, path) for path in DEFAULTS if value_at(given, path)}
-    assert built(cluster, tmp_path / "deploy") == by_identity(manifests(chosen))
+    assert built(cluster, tmp_path / "deploy") == by_identity(manifests(IMAGE | chosen))
 
 
 def snippets(page: str, first: str) -> list[str]:

@@ -35,6 +35,16 @@ CHART = {
 }
 
 HELPERS = """\
+{{- /* An image: of its repository, and a digest or a tag. */ -}}
+{{- define "rescheduler.image" -}}
+{{- $repository := required .missing .image.repository -}}
+{{- if .image.digest -}}
+{{ $repository }}@{{ .image.digest }}
+{{- else -}}
+{{ $repository }}:{{ .image.tag | default .tag }}
+{{- end }}
+{{- end }}
+
 {{- /* The ports of the API server as a NetworkPolicy names them. */ -}}
 {{- define "rescheduler.apiServerPorts" -}}
 {{- range .Values.networkPolicy.apiServerPorts }}
@@ -116,13 +126,16 @@ def template(objects: list[Tree]) -> str:
 def values_text() -> str:
     """`values.yaml`: every option with its default, below what it does."""
     blocks = []
-    for section, options in sections():
-        is_alone = options[0].path == section
+    for options in sections():
         fields: dict[Any, Tree] = {}
         for option in options:
-            fields[Comment(option.description)] = None
-            fields[option.path.rpartition(".")[2]] = option.default
-        blocks.append(dumped(fields if is_alone else {section: fields}))
+            *parents, name = option.path.split(".")
+            place = fields
+            for parent in parents:
+                place = place.setdefault(parent, {})
+            place[Comment(option.description)] = None
+            place[name] = option.default
+        blocks.append(dumped(fields))
     return "\n".join(["", *blocks])
 
 

@@ -138,7 +138,7 @@ def scheduler_container() -> dict[Any, Tree]:
     """The container of the second scheduler."""
     return {
         "name": "kube-scheduler",
-        "image": Value("scheduler.image"),
+        "image": Value("schedulerImage"),
         "imagePullPolicy": Value("image.pullPolicy"),
         "command": [
             "kube-scheduler",

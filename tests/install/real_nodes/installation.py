@@ -52,17 +52,22 @@ class Installation:
         self.cluster.kubectl("--namespace", NAMESPACE, "delete", "pod", leader, "--wait=false")
         wait_until(lambda: self.leader() not in ("", leader), what=f"another one than {leader}")
 
+    def wait_for_a_round(self) -> None:
+        """Wait until its leader has planned once."""
+        wait_until(lambda: self.lines("Finished a round"), what="a round")
+
     def lines(self, text: str) -> list[str]:
         """The lines of all logs until now that have a text."""
         return [line for log in self.pods.logs.values() for line in log if text in line]
 
 
 @contextmanager
-def installed(cluster: TestCluster, way: Way) -> Iterator[Installation]:
+def installed(cluster: TestCluster, way: Way, problem: str = "") -> Iterator[Installation]:
     """Install while the block runs, and look at what every install must be and leave.
 
     It gets Ready without a restart, `doctor` finds nothing, the API server refuses it nothing, no
-    NetworkPolicy forbids a connection that it made, it logs no problem, and nothing is left of it.
+    NetworkPolicy forbids a connection that it made, and nothing is left of it. It logs no problem,
+    except the one that a test causes, until its rights are taken away from it.
     """
     audit_log = AuditLog(cluster)
     with PodWatch(cluster, NAMESPACE) as pods, Connections(cluster) as connections:
@@ -75,15 +80,15 @@ def installed(cluster: TestCluster, way: Way) -> Iterator[Installation]:
             expect_nothing(problems_of_doctor(cluster), "found by doctor")
             network = network_of(cluster)
             yield installation
-            made = connections.all()
+            expect_nothing(refused(audit_log.requests(ACCOUNTS)), "refused by the API server")
+            made = network.refused(connections.all(), pods.addresses)
+            expect_nothing(made, "forbidden by NetworkPolicies")
+            logged = problems_in(pods.logs)
+            expect_nothing([line for line in logged if not problem or problem not in line], "logged")
         finally:
             way.remove()
-        pods.wait_for_logs()
     expect_nothing(pods.problems, "wrong with the watch")
     expect_nothing(pods.restarts, "restarted")
-    expect_nothing(network.refused(made, pods.addresses), "forbidden by NetworkPolicies")
-    expect_nothing(problems_in(pods.logs), "logged")
-    expect_nothing(refused(audit_log.requests(ACCOUNTS)), "refused by the API server")
     expect_nothing(leftovers(cluster), "left")
 
 

@@ -16,7 +16,6 @@ class PodWatch(NamespaceWatch):
         self.pods: dict[str, JsonObject] = {}
         """By uid, which a name may have more than one of."""
         self._logs: dict[str, list[str]] = {}
-        self._readers: list[threading.Thread] = []
 
     @property
     def addresses(self) -> dict[str, JsonObject]:
@@ -35,11 +34,6 @@ class PodWatch(NamespaceWatch):
             if status["restartCount"]
         ]
 
-    def wait_for_logs(self) -> None:
-        """Wait until all that pods have logged is read, when all of them are gone."""
-        for reader in self._readers:
-            reader.join(10)
-
     @property
     def logs(self) -> dict[str, list[str]]:
         """What each pod has logged until now."""
@@ -51,9 +45,7 @@ class PodWatch(NamespaceWatch):
         if uid not in self._logs and any("running" in status["state"] for status in statuses):
             self._logs[uid] = []
             arguments = (pod["metadata"]["name"], self._logs[uid])
-            reader = threading.Thread(target=self._read_log, args=arguments, daemon=True)
-            self._readers.append(reader)
-            reader.start()
+            threading.Thread(target=self._read_log, args=arguments, daemon=True).start()
 
     def _read_log(self, name: str, lines: list[str]) -> None:
         connection = self._client.connect()

@@ -88,12 +88,23 @@ def test_the_controller_alone_drains_a_node(
         shop.drain()
 
 
-def test_a_dependency_of_another_chart_drains_a_node(
-    cluster: TestCluster, shop: DrainedShop, helm: Helm, tmp_path: Path
+def test_the_second_scheduler_places_pods_with_our_extender(
+    cluster: TestCluster, shop: DrainedShop, helm: Helm
+) -> None:
+    """It finds the extender by its name, so it needs the cluster's DNS."""
+    start_dns(cluster)
+    import_scheduler_image(cluster)
+    second = {"scheduler.enabled": True, "scheduler.image": SCHEDULER_IMAGE}
+    with installed(cluster, Release(cluster, helm, {**OF_CHART, **second})) as found:
+        placed = web_server(schedulerName="rescheduler-scheduler")
+
+
+def test_a_dependency_of_another_chart_gets_ready(
+    cluster: TestCluster, helm: Helm, tmp_path: Path
 ) -> None:
     values = {f"rescheduler.{path}": value for path, value in OF_CHART.items()}
-    with installed(cluster, Release(cluster, helm, values, parent_chart(helm, tmp_path))):
-        shop.drain()
+    with installed(cluster, Release(cluster, helm, values, parent_chart(helm, tmp_path))) as found:
+        found.wait_for_a_round()
 
 
 def test_a_read_only_install_plans_and_changes_nothing(
@@ -119,18 +130,17 @@ def state(cluster: TestCluster) -> Any:
 
 
 def test_without_any_lease_a_replica_creates_one(
-    cluster: TestCluster, shop: DrainedShop, tmp_path: Path
+    cluster: TestCluster, tmp_path: Path
 ) -> None:
     """Argo CD applies no Lease, so none is shipped; and people delete them."""
-    with installed(cluster, Kustomization(cluster, tmp_path)) as found:
+    deleted = '"why": "the Lease was deleted"'
+    with installed(cluster, Kustomization(cluster, tmp_path), problem=deleted) as found:
         cluster.client.delete(LEASE)
+        wait_until(lambda: found.lines(deleted), what="its leader has stopped")
         wait_until(found.leader, what="a replica leads again")
-        shop.drain()
 
 
-def test_a_random_user_id_drains_a_node(
-    cluster: TestCluster, shop: DrainedShop, tmp_path: Path
-) -> None:
+def test_a_random_user_id_gets_ready(cluster: TestCluster, tmp_path: Path) -> None:
     """OpenShift adds it to every pod, and refuses pods that name another one."""
     place = "/spec/template/spec/securityContext"
     operations = [
@@ -138,5 +148,5 @@ def test_a_random_user_id_drains_a_node(
         for name in ("runAsUser", "fsGroup")
     ]
     patch = {"target": {"kind": "Deployment"}, "patch": yaml.safe_dump(operations)}
-    with installed(cluster, Kustomization(cluster, tmp_path, patch)):
-        shop.drain()
+    with installed(cluster, Kustomization(cluster, tmp_path, patch)) as found:
+        found.wait_for_a_round()
