@@ -56,6 +56,26 @@ class Installation:
         """Wait until its leader has planned once."""
         wait_until(lambda: self.lines("Finished a round"), what="a round")
 
+    def answers_to_schedulers(self) -> int:
+        """How many requests of kube-scheduler the extenders have answered."""
+        asked = "rescheduler_extender_request_duration_seconds_count"
+        return sum(
+            int(float(line.split()[-1]))
+            for name, port in self._monitoring_ports()
+            for line in self._metrics(name, port).splitlines()
+            if line.startswith(asked) and 'code="200"' in line
+        )
+
+    def _monitoring_ports(self) -> Iterator[tuple[str, int]]:
+        for pod in self.pods.pods.values():
+            for port in pod["spec"]["containers"][0]["ports"]:
+                if port["name"] == "monitoring":
+                    yield pod["metadata"]["name"], port["containerPort"]
+
+    def _metrics(self, name: str, port: int) -> str:
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}:{port}/proxy/metrics"
+        return str(self.cluster.client.get(path)["message"])
+
     def lines(self, text: str) -> list[str]:
         """The lines of all logs until now that have a text."""
         return [line for log in self.pods.logs.values() for line in log if text in line]
@@ -83,8 +103,10 @@ def installed(cluster: TestCluster, way: Way, problem: str = "") -> Iterator[Ins
             expect_nothing(refused(audit_log.requests(ACCOUNTS)), "refused by the API server")
             made = network.refused(connections.all(), pods.addresses)
             expect_nothing(made, "forbidden by NetworkPolicies")
-            logged = problems_in(pods.logs)
-            expect_nothing([line for line in logged if not problem or problem not in line], "logged")
+            logged = [line for line in problems_in(pods.logs) if not problem or problem not in line]
+            expect_nothing(
+                [line for line in logged if not problem or problem not in line], "logged"
+            )
         finally:
             way.remove()
     expect_nothing(pods.problems, "wrong with the watch")

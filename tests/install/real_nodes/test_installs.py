@@ -14,8 +14,13 @@ import yaml
 
 from rescheduler.labels import MAINTENANCE
 from testcluster import TestCluster
+from testcluster.applying import apply
+from testcluster.builders import pod
 from testcluster.image import ARCHIVED_NAME, ensure_image, missing_image_tool
-from testcluster.realnodes.web_apps import running
+from testcluster.realnodes.dns import start_dns
+from testcluster.realnodes.scheduler_image import SCHEDULER_IMAGE, import_scheduler_image
+from testcluster.realnodes.web_apps import is_ready, running
+from testcluster.realnodes.workloads import web_server
 from testcluster.waiting import wait_until
 from tests.conftest import SayAtTheEnd, stop
 from tests.install.helm import Helm
@@ -24,7 +29,7 @@ from tests.install.real_nodes.drained_shop import NAMESPACE as SHOP
 from tests.install.real_nodes.installation import LEASE, Installation, installed
 from tests.install.real_nodes.ways import OF_CHART, Kustomization, Release, parent_chart
 
-NEXT_VERSION = "99.0.0"
+NEXT_VERSION, PLACED = "99.0.0", "placed"
 # Such as OpenShift gives to a namespace.
 RANDOM_USER = 1000680000
 
@@ -88,15 +93,20 @@ def test_the_controller_alone_drains_a_node(
         shop.drain()
 
 
-def test_the_second_scheduler_places_pods_with_our_extender(
-    cluster: TestCluster, shop: DrainedShop, helm: Helm
-) -> None:
+def test_the_second_scheduler_asks_the_extender(cluster: TestCluster, helm: Helm) -> None:
     """It finds the extender by its name, so it needs the cluster's DNS."""
     start_dns(cluster)
     import_scheduler_image(cluster)
-    second = {"scheduler.enabled": True, "scheduler.image": SCHEDULER_IMAGE}
+    repository, _, _ = SCHEDULER_IMAGE.rpartition(":")
+    second = {"scheduler.enabled": True, "scheduler.image.repository": repository}
     with installed(cluster, Release(cluster, helm, {**OF_CHART, **second})) as found:
-        placed = web_server(schedulerName="rescheduler-scheduler")
+        placed = {**web_server(), "schedulerName": "rescheduler-scheduler"}
+        apply(cluster, pod(f"{PLACED}/web", **placed))
+        path = f"/api/v1/namespaces/{PLACED}/pods/web"
+        wait_until(lambda: is_ready(cluster.client.get(path)), what="it is placed, and runs")
+        # Which nodes fit, and how well.
+        assert found.answers_to_schedulers() == 2
+        cluster.kubectl("delete", "namespace", PLACED)
 
 
 def test_a_dependency_of_another_chart_gets_ready(
@@ -129,9 +139,7 @@ def state(cluster: TestCluster) -> Any:
     )
 
 
-def test_without_any_lease_a_replica_creates_one(
-    cluster: TestCluster, tmp_path: Path
-) -> None:
+def test_without_any_lease_a_replica_creates_one(cluster: TestCluster, tmp_path: Path) -> None:
     """Argo CD applies no Lease, so none is shipped; and people delete them."""
     deleted = '"why": "the Lease was deleted"'
     with installed(cluster, Kustomization(cluster, tmp_path), problem=deleted) as found:

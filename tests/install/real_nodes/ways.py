@@ -1,31 +1,35 @@
 """The ways to install what is shipped, each as an operator does it."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from testcluster import TestCluster
+from testcluster.image import ARCHIVED_NAME
 from tests.install.helm import Helm, settings
 from tests.install.test_files import CHART, DEPLOY
 
 NAMESPACE, RELEASE = "rescheduler", "mover"
-# Any value: nothing is pulled, because the nodes have the image.
-OF_CHART: dict[str, Any] = {"image.repository": "rescheduler"}
+# Nothing is pulled, because the nodes have it.
+IMAGE, _, _ = ARCHIVED_NAME.rpartition(":")
+OF_CHART: dict[str, Any] = {"image.repository": IMAGE}
 
 
 class Kustomization:
-    """`kubectl apply -k`, of a kustomization that has what is shipped as a resource."""
+    """`kubectl apply -k`, after the only file to change was changed."""
 
     moves = True
 
     def __init__(self, cluster: TestCluster, directory: Path, *patches: dict[str, Any]) -> None:
         self._cluster = cluster
-        self._directory = directory / "own"
-        self._directory.mkdir()
-        (self._directory / "deploy").symlink_to(DEPLOY)
-        content = {"resources": ["deploy"], "patches": [*patches]}
-        (self._directory / "kustomization.yaml").write_text(yaml.safe_dump(content))
+        self._directory = directory / "deploy"
+        shutil.copytree(DEPLOY, self._directory)
+        file = self._directory / "kustomization.yaml"
+        content = yaml.safe_load(file.read_text())
+        content["images"][0]["newName"] = IMAGE
+        file.write_text(yaml.safe_dump({**content, "patches": [*patches]}))
 
     def install(self) -> None:
         self._cluster.kubectl("apply", "-k", str(self._directory))
