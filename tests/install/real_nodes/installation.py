@@ -21,7 +21,9 @@ READY_SECONDS = 60
 OURS = "app.kubernetes.io/name=rescheduler"
 ACCOUNTS = f"system:serviceaccount:{NAMESPACE}:"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/rescheduler"
-PROBLEM_OF_A_SCHEDULER = re.compile(r"[EWF]\d{4} ")
+LINE_OF_A_SCHEDULER = re.compile(r"(?P<level>[EFIW])\d{4} ")
+USUAL_WARNINGS = ("Using the inClusterConfig", "The manifest file is empty")
+"""What every kube-scheduler in a pod writes when it starts."""
 
 
 @dataclass(frozen=True)
@@ -147,4 +149,6 @@ def is_problem(line: str) -> bool:
     """Whether a line of ours or of kube-scheduler is a warning or worse, or of no known form."""
     if line.startswith("{"):
         return json.loads(line)["level"] not in ("debug", "info")
-    return PROBLEM_OF_A_SCHEDULER.match(line) is not None or not re.match(r"[I]\d{4} ", line)
+    found = LINE_OF_A_SCHEDULER.match(line)
+    is_usual = any(text in line for text in USUAL_WARNINGS)
+    return found is None or (found["level"] != "I" and not is_usual)

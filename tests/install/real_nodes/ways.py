@@ -7,11 +7,15 @@ from typing import Any
 import yaml
 
 from testcluster import TestCluster
+from testcluster.applying import apply
+from testcluster.builders import namespace
 from testcluster.image import ARCHIVED_NAME
 from tests.install.helm import Helm, settings
 from tests.install.test_files import CHART, DEPLOY
 
 NAMESPACE, RELEASE = "rescheduler", "mover"
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+"""On a namespace: what its pods must not be able to do, as on the one of `deploy/`."""
 # Nothing is pulled, because the nodes have it.
 IMAGE, _, _ = ARCHIVED_NAME.rpartition(":")
 OF_CHART: dict[str, Any] = {"image.repository": IMAGE}
@@ -40,7 +44,7 @@ class Kustomization:
 
 
 class Release:
-    """A release of the chart, in a namespace with the same rules for pods as the shipped one."""
+    """A release of the chart, in a namespace made for it."""
 
     def __init__(
         self, cluster: TestCluster, helm: Helm, values: dict[str, Any], chart: Path = CHART
@@ -52,7 +56,7 @@ class Release:
         self._chart = chart
 
     def install(self) -> None:
-        self._cluster.kubectl("apply", "-f", str(DEPLOY / "namespace.yaml"))
+        apply(self._cluster, namespace(NAMESPACE, RESTRICTED))
         self._run("install", self._values)
 
     def upgrade(self, **values: Any) -> None:
