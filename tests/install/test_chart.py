@@ -3,14 +3,16 @@
 import itertools
 import json
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rescheduler.install.manifests import manifests
-from rescheduler.install.options import BOOLEAN, DEFAULTS, OPTIONS
+from rescheduler.install.options import BOOLEAN, DEFAULTS, OPTIONS, PROJECT_VERSION, nested
 from testcluster import TestCluster
 from testcluster.waiting import wait_until
 from tests.install.cert_manager import serve_cert_manager_kinds
@@ -151,6 +153,43 @@ def test_the_server_accepts_every_combination_of_switches(
     options = ("--dry-run=server", "--validate=strict")
     output = cluster.kubectl("apply", *options, "-f", "-", input=text)
     assert output.count("(server dry run)") == len(distinct)
+
+
+@pytest.fixture
+def parent_chart(tmp_path: Path) -> Path:
+    """A chart of somebody else that has ours as a dependency."""
+    parent = tmp_path / "platform"
+    dependency = {
+        "name": "rescheduler",
+        "version": PROJECT_VERSION,
+        "condition": "rescheduler.enabled",
+        "tags": ["scheduling"],
+    }
+    chart = {"apiVersion": "v2", "name": "platform", "version": "1.0.0"}
+    values = {"global": {"registry": "x"}, "rescheduler": {"enabled": True, **nested(IMAGE)}}
+    shutil.copytree(CHART, parent / "charts" / "rescheduler")
+    (parent / "Chart.yaml").write_text(yaml.safe_dump(chart | {"dependencies": [dependency]}))
+    (parent / "values.yaml").write_text(yaml.safe_dump(values))
+    return parent
+
+
+def test_the_chart_can_be_a_dependency_of_another(
+    audited: TestCluster, helm_binary: Path, parent_chart: Path, tmp_path: Path
+) -> None:
+    helm = Helm(helm_binary, tmp_path, audited.kubeconfig)
+    found = objects_in(helm("template", "test", str(parent_chart), "--namespace", NAMESPACE))
+    assert by_identity(found) == by_identity(as_the_code_declares(IMAGE))
+    off = helm("template", "test", str(parent_chart), "--set", "rescheduler.enabled=false")
+    assert objects_in(off) == []
+
+    place = ("--namespace", RELEASE_NAMESPACE)
+    helm("install", "platform", str(parent_chart), *place, "--create-namespace")
+    path = f"/apis/apps/v1/namespaces/{RELEASE_NAMESPACE}/deployments/rescheduler"
+    assert audited.client.exists(path)
+    wait_until_kinds_are_served(audited)
+    helm("uninstall", "platform", *place, "--wait")
+    audited.client.delete(f"/api/v1/namespaces/{RELEASE_NAMESPACE}")
+    wait_until(lambda: leftovers(audited) == [], what="nothing is left")
 
 
 @pytest.mark.parametrize(

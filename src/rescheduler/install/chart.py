@@ -86,6 +86,15 @@ Pods with schedulerName: rescheduler-scheduler are placed with its help from the
 {{- end }}
 {{ end }}"""
 
+OF_PARENT_CHARTS: dict[str, Any] = {
+    "global": {"type": "object", "description": "Values of a chart that has this one in it."},
+    "enabled": {
+        "type": "boolean",
+        "description": "Only for a chart that has this one in it, with `condition:` on it.",
+    },
+}
+"""What Helm passes to a chart that is a dependency of another."""
+
 HELMIGNORE = "*.orig\n*.bak\n*.tmp\n"
 
 
@@ -141,8 +150,9 @@ def values_text() -> str:
 
 def values_schema() -> dict[str, Any]:
     """The schema by which Helm checks values: an option that does not exist is an error."""
-    tree = nested({option.path: option for option in OPTIONS})
-    return {"$schema": "http://json-schema.org/draft-07/schema#", **schema_of(tree)}
+    schema = schema_of(nested({option.path: option for option in OPTIONS}))
+    schema["properties"] |= OF_PARENT_CHARTS
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **schema}
 
 
 def schema_of(node: Any) -> dict[str, Any]:
