@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from testcluster import TestCluster
 from testcluster.client import JsonObject
+from testcluster.realnodes.installing import NAMESPACE
 from testcluster.waiting import wait_until
 from tests.install.audit_log import AuditLog, refused
 from tests.install.installs import leftovers
 from tests.install.real_nodes.connections import Connections
 from tests.install.real_nodes.network_policies import Network
 from tests.install.real_nodes.pod_watch import PodWatch
-from tests.install.real_nodes.ways import NAMESPACE, Way
+from tests.install.real_nodes.ways import Way
 from tests.real_nodes.support import rescheduler
 
 READY_SECONDS = 60

@@ -1,6 +1,5 @@
 """The ways to install what is shipped, each as an operator does it."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,11 @@ from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import namespace
 from testcluster.image import ARCHIVED_NAME
+from testcluster.realnodes.installing import NAMESPACE, write_kustomization
 from tests.install.helm import Helm, settings
-from tests.install.test_files import CHART, DEPLOY
+from tests.install.test_files import CHART
 
-NAMESPACE, RELEASE = "rescheduler", "mover"
+RELEASE = "mover"
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 """On a namespace: what its pods must not be able to do, as on the one of `deploy/`."""
 # Nothing is pulled, because the nodes have it.
@@ -29,11 +29,7 @@ class Kustomization:
     def __init__(self, cluster: TestCluster, directory: Path, *patches: dict[str, Any]) -> None:
         self._cluster = cluster
         self._directory = directory / "deploy"
-        shutil.copytree(DEPLOY, self._directory)
-        file = self._directory / "kustomization.yaml"
-        content = yaml.safe_load(file.read_text())
-        content["images"][0]["newName"] = IMAGE
-        file.write_text(yaml.safe_dump({**content, "patches": [*patches]}))
+        write_kustomization(self._directory, patches=[*patches])
 
     def install(self) -> None:
         self._cluster.kubectl("apply", "-k", str(self._directory))
