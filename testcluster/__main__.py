@@ -172,7 +172,7 @@ def example_instructions(command: str, example: Example) -> str:
     here = "" if example.is_installed else " --here"
     installed = f"{INSTALLED}\n" if example.is_installed else ""
     return f"""\
-{installed}All replicas of {example.deployment} began on {example.node}; no budget allows a disruption.
+{installed}All replicas of {example.deployment} began on {example.node}, and may not be evicted.
 Drain the node while the Service gets 100 requests per second for a minute, and see how many failed:
 
   load -rate 100 -for 1m > load.json &
