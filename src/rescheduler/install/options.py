@@ -9,8 +9,10 @@ from importlib.metadata import version
 from typing import Any
 
 from rescheduler.errors import SettingsError
-from rescheduler.install.metadata import CONTROLLER, labels
+from rescheduler.install.metadata import COMPONENT_LABEL, CONTROLLER, SCHEDULER, labels
+from rescheduler.install.policy_schema import policy_schema
 from rescheduler.install.tree import Expressions
+from rescheduler.labels import HOSTNAME
 from rescheduler.settings import Policy, StrategyName
 
 PROJECT_VERSION = version("kube-rescheduler")
@@ -23,6 +25,17 @@ VERSION_OF_CLUSTER = "VERSION-OF-YOUR-CLUSTER"
 """The tag of kube-scheduler where the version of the cluster is not known."""
 
 SERVICE_ENDS = (".svc", ".svc.cluster.local")
+
+METRICS_PATH = "/metrics"
+SCRAPE_ANNOTATIONS = {
+    "prometheus.io/scrape": "true",
+    "prometheus.io/port": str(MONITORING_PORT),
+    "prometheus.io/path": METRICS_PATH,
+}
+"""What a Prometheus without an operator usually looks for."""
+
+COMPONENTS = {CONTROLLER: "", SCHEDULER: "scheduler."}
+"""By component: with what its own options begin."""
 
 JsonSchema = Mapping[str, Any]
 
@@ -157,9 +170,10 @@ OPTIONS = (
     InstallOption(
         "policy",
         DEFAULT_POLICY,
-        MAPPING,
+        policy_schema(),
         "What is improved and how far it may go; docs/policy.md describes every field. Fields that "
-        "you leave out keep these values. A change is picked up while the controller runs.",
+        "you leave out keep these values; unknown and wrong ones are refused. A change is picked "
+        "up while the controller runs.",
     ),
     InstallOption(
         "resources",
@@ -219,10 +233,53 @@ OPTIONS = (
     InstallOption("nodeSelector", {}, MAPPING, "Labels of the nodes to run on."),
     InstallOption("tolerations", [], OBJECTS, "Taints of nodes to run on all the same."),
     InstallOption(
+        "affinity",
+        {},
+        MAPPING,
+        "The affinity of the controller's pods, instead of the one by which they prefer different "
+        "nodes.",
+    ),
+    InstallOption("scheduler.affinity", {}, MAPPING, "The same for the second scheduler's pods."),
+    InstallOption(
+        "topologySpreadConstraints",
+        [],
+        OBJECTS,
+        "Spread the controller's pods, for example over zones; the labelSelector is up to you.",
+    ),
+    InstallOption(
+        "scheduler.topologySpreadConstraints",
+        [],
+        OBJECTS,
+        "The same for the second scheduler's pods.",
+    ),
+    InstallOption("podLabels", {}, MAPPING, "More labels of the pods."),
+    InstallOption("podAnnotations", {}, MAPPING, "More annotations of the pods."),
+    InstallOption("deploymentLabels", {}, MAPPING, "More labels of the Deployments."),
+    InstallOption("deploymentAnnotations", {}, MAPPING, "More annotations of the Deployments."),
+    InstallOption(
+        "serviceAccount.create",
+        True,
+        BOOLEAN,
+        "Create the service account of the controller. Otherwise one of this name must be there.",
+    ),
+    InstallOption("serviceAccount.name", CONTROLLER, WORD, "Its name."),
+    InstallOption(
+        "serviceAccount.annotations", {}, MAPPING, "Its annotations, such as those of a cloud."
+    ),
+    InstallOption("extraVolumes", [], OBJECTS, "More volumes of the controller's pods."),
+    InstallOption("extraVolumeMounts", [], OBJECTS, "Where its container mounts them."),
+    InstallOption(
+        "priorityClass.name",
+        "",
+        TEXT,
+        "A PriorityClass that exists, for our own pods. Otherwise one is installed.",
+    ),
+    InstallOption(
         "priorityClass.value",
         1_000_000,
         {"type": "integer", "maximum": 1_000_000_000},
-        "The priority of our own pods: above that of applications.",
+        "The priority of our own pods: above that of applications. It is part of the name of the "
+        "PriorityClass, whose value cannot be changed.",
     ),
     InstallOption(
         "networkPolicy.enabled",
@@ -306,9 +363,22 @@ OPTIONS = (
         "Install the CustomResourceDefinitions of Migrations and MoveRecords. They are updated "
         "with the chart, and deleted with it.",
     ),
+    InstallOption(
+        "crds.keep",
+        False,
+        BOOLEAN,
+        "Keep them, with all Migrations and MoveRecords, when the chart is removed.",
+    ),
 )
 
 DEFAULTS: Mapping[str, Any] = {option.path: option.default for option in OPTIONS}
+
+
+def apart(component: str) -> dict[str, Any]:
+    """The affinity by which the pods of a component prefer different nodes."""
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": labels(component)}}
+    preferred = [{"weight": 100, "podAffinityTerm": term}]
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
 
 
 def missing_image(option: str, program: str) -> str:
@@ -343,11 +413,27 @@ def resolved_options(chosen: Mapping[str, Any], namespace: str) -> dict[str, Any
         "image": image,
         "schedulerImage": scheduler_image,
         "namespace": namespace,
+        "priorityClassName": options["priorityClass.name"]
+        or f"{CONTROLLER}-{options['priorityClass.value']}",
         "serviceNames": [CONTROLLER, *(f"{CONTROLLER}.{namespace}{end}" for end in SERVICE_ENDS)],
         "certificateKey": f"{namespace}/{CONTROLLER}",
         "readinessPort": SERVING if serves else MONITORING,
         "readinessScheme": "HTTPS" if serves else "HTTP",
         "monitoringLabels": {**options["monitoring.labels"], **labels(CONTROLLER)},
+        f"{CONTROLLER}.podAnnotations": {
+            **(SCRAPE_ANNOTATIONS if options["monitoring.annotations"] else {}),
+            **options["podAnnotations"],
+        },
+        **{
+            f"{component}.{name}": value
+            for component, prefix in COMPONENTS.items()
+            for name, value in {
+                "labels": labels(component),
+                "deploymentLabels": {**options["deploymentLabels"], **labels(component)},
+                "podLabels": {**options["podLabels"], **labels(component)},
+                "affinity": options[f"{prefix}affinity"] or apart(component),
+            }.items()
+        },
         "apiServerPorts": [
             {"port": port, "protocol": "TCP"} for port in options["networkPolicy.apiServerPorts"]
         ],
@@ -369,11 +455,13 @@ def switches_of(options: Mapping[str, Any]) -> set[str]:
         "ownCertificates": extender and not options["certManager.enabled"],
         "scheduler": extender and options["scheduler.enabled"],
         "networkPolicy": options["networkPolicy.enabled"],
-        "annotations": options["monitoring.annotations"],
+        "serviceAccount": options["serviceAccount.create"],
+        "priorityClass": not options["priorityClass.name"],
         "podMonitor": options["monitoring.podMonitor"],
         "alerts": options["monitoring.alerts"],
         "dashboard": options["monitoring.dashboard"],
         "crds": options["crds.install"],
+        "keptCrds": options["crds.keep"],
     }
     return {name for name, is_on in conditions.items() if is_on}
 
@@ -388,12 +476,31 @@ _SERVICE_NAMES = [
 def image_expression(path: str, program: str, tag: str) -> str:
     """The image that some values name, in a template; without one, rendering fails."""
     missing = missing_image(f"{path}.repository", program)
-    missing += f": --set {path}.repository=registry.example/{program}"
     values = f'"image" .Values.{path} "tag" {tag} "missing" "{missing}"'
     return f'include "rescheduler.image" (dict {values}) | quote'
 
 
-_LABELS = " ".join(f'"{name}" "{value}"' for name, value in labels(CONTROLLER).items())
+def component_expressions(component: str, prefix: str) -> dict[str, str]:
+    """What `resolved_options` has for a component, in a template."""
+    name = labels(component)[COMPONENT_LABEL]
+    own = f'(include "rescheduler.selector" "{name}" | fromYaml)'
+    of_release = f'(include "rescheduler.labels" (list . "{name}") | fromYaml)'
+    preferred = f'(include "rescheduler.affinity" "{name}" | fromYaml)'
+    return {
+        f"{component}.labels": of_release,
+        f"{component}.deploymentLabels": f"merge {of_release} .Values.deploymentLabels",
+        f"{component}.podLabels": f"merge {own} .Values.podLabels",
+        f"{component}.affinity": f".Values.{prefix}affinity | default {preferred}",
+    }
+
+
+_COMPONENT_EXPRESSIONS = {
+    name: expression
+    for component, prefix in COMPONENTS.items()
+    for name, expression in component_expressions(component, prefix).items()
+}
+_SCRAPE_PAIRS = " ".join(f'"{key}" "{value}"' for key, value in SCRAPE_ANNOTATIONS.items())
+_SCRAPE = f"(ternary (dict {_SCRAPE_PAIRS}) (dict) .Values.monitoring.annotations)"
 # What holds double braces is no template: it is read from files of the chart.
 CHART_RULES, CHART_DASHBOARD = "files/rules.yaml", "files/dashboard.json"
 
@@ -412,7 +519,12 @@ EXPRESSIONS = Expressions(
         "certificateKey": f'printf "%s/{CONTROLLER}" .Release.Namespace',
         "readinessPort": f'ternary "{SERVING}" "{MONITORING}" ({_EXTENDER})',
         "readinessScheme": f'ternary "HTTPS" "HTTP" ({_EXTENDER})',
-        "monitoringLabels": f"merge (dict {_LABELS}) .Values.monitoring.labels",
+        **_COMPONENT_EXPRESSIONS,
+        f"{CONTROLLER}.podAnnotations": f"merge (dict) .Values.podAnnotations {_SCRAPE}",
+        "priorityClassName": ".Values.priorityClass.name | default "
+        f'(printf "{CONTROLLER}-%d" (int64 .Values.priorityClass.value))',
+        "monitoringLabels": f"merge {_COMPONENT_EXPRESSIONS[f'{CONTROLLER}.labels']} "
+        ".Values.monitoring.labels",
         "alertRules": f'.Files.Get "{CHART_RULES}" | fromYaml',
         "dashboard": f'.Files.Get "{CHART_DASHBOARD}" | toJson',
         "apiServerPorts": 'include "rescheduler.apiServerPorts" . | fromYamlArray',
@@ -426,11 +538,13 @@ EXPRESSIONS = Expressions(
         "ownCertificates": f"and (not .Values.certManager.enabled) ({_EXTENDER})",
         "scheduler": f"and .Values.scheduler.enabled ({_EXTENDER})",
         "networkPolicy": ".Values.networkPolicy.enabled",
-        "annotations": ".Values.monitoring.annotations",
+        "serviceAccount": ".Values.serviceAccount.create",
+        "priorityClass": "not .Values.priorityClass.name",
         "podMonitor": ".Values.monitoring.podMonitor",
         "alerts": ".Values.monitoring.alerts",
         "dashboard": ".Values.monitoring.dashboard",
         "crds": ".Values.crds.install",
+        "keptCrds": ".Values.crds.keep",
     },
     structured=frozenset(
         {
@@ -438,6 +552,8 @@ EXPRESSIONS = Expressions(
             "apiServerPorts",
             "apiServerPeers",
             "monitoringLabels",
+            f"{CONTROLLER}.podAnnotations",
+            *_COMPONENT_EXPRESSIONS,
             "serviceNames",
             *(option.path for option in OPTIONS if option.is_structured),
         }

@@ -18,7 +18,7 @@ from testcluster.applying import apply
 from testcluster.builders import pod
 from testcluster.image import ARCHIVED_NAME, ensure_image, missing_image_tool
 from testcluster.realnodes.dns import start_dns
-from testcluster.realnodes.scheduler_image import SCHEDULER_IMAGE, import_scheduler_image
+from testcluster.realnodes.scheduler_image import REPOSITORY, import_scheduler_image
 from testcluster.realnodes.web_apps import is_ready, running
 from testcluster.realnodes.workloads import web_server
 from testcluster.waiting import wait_until
@@ -97,8 +97,7 @@ def test_the_second_scheduler_asks_the_extender(cluster: TestCluster, helm: Helm
     """It finds the extender by its name, so it needs the cluster's DNS."""
     start_dns(cluster)
     import_scheduler_image(cluster)
-    repository, _, _ = SCHEDULER_IMAGE.rpartition(":")
-    second = {"scheduler.enabled": True, "scheduler.image.repository": repository}
+    second = {"scheduler.enabled": True, "scheduler.image.repository": REPOSITORY}
     with installed(cluster, Release(cluster, helm, {**OF_CHART, **second})) as found:
         placed = {**web_server(), "schedulerName": "rescheduler-scheduler"}
         apply(cluster, pod(f"{PLACED}/web", **placed))
