@@ -103,7 +103,7 @@ def run_until_stopped(with_example: bool, real_nodes: int) -> None:
             directory.mkdir()
             write_kubectl(cluster, directory)
             if example:
-                write_load(cluster, directory, example)
+                write_load(cluster, directory, example.url)
             print(instructions(cluster, directory, example), flush=True)
             signal.pause()
     except KeyboardInterrupt:
@@ -135,10 +135,10 @@ def write_kubectl(cluster: TestCluster, directory: Path) -> None:
     )
 
 
-def write_load(cluster: TestCluster, directory: Path, example: Example) -> None:
-    """Write a script that sends requests to the example, from the last node, until that ends."""
+def write_load(cluster: TestCluster, directory: Path, url: str) -> None:
+    """Write a script that sends requests to a URL, from the last node, until that ends."""
     nodes = cluster.nodes
-    load = (nodes.traffic_binary, "load", "-urls", example.url)
+    load = (nodes.traffic_binary, "load", "-urls", url)
     command = shlex.join(nodes.command_of(nodes.names[-1], *load))
     write_script(directory / "load", f'exec {command} "$@"\n')
 

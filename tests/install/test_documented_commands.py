@@ -41,7 +41,7 @@ NOT_RUN = {
     "kubectl get nodes,pods,… -A -o json": "tests/files reads such files",
     "kubectl apply --prune": ONLY_NAMED,
     "kubectl drain": ONLY_NAMED,
-    "helm upgrade": "tests/install/test_installed_drain.py upgrades a release",
+    "helm upgrade": "tests/install/real_nodes upgrades a release",
     "kubectl port-forward": ONLY_NAMED,
     "kubectl -n rescheduler port-forward pod/POD 8080:8080": "simulated nodes have no ports",
     "rescheduler status --url http://127.0.0.1:8080": "tests/cli asks replicas",

@@ -55,6 +55,7 @@ class DrainedShop:
         assert command.returncode == 0, output
         assert node not in self._counts(), output
         assert [report.failed for report in reports] == [0 for _ in APPS], reports
+        assert self._outcomes() == {"Landed"}, output
         assert watch.problems == []
         assert watch.fewest_ready == {app.name: app.replicas for app in APPS}, watch.fewest_ready
         self._cluster.kubectl("uncordon", node)
@@ -66,6 +67,11 @@ class DrainedShop:
         return any(
             status.get("newPod") and status.get("phase") not in FINISHED for status in statuses
         )
+
+    def _outcomes(self) -> set[str]:
+        """What became of all Migrations, of which this installation has just carried out some."""
+        found = self._cluster.client.get(MIGRATIONS.format(NAMESPACE))["items"]
+        return {each.get("status", {}).get("outcome") for each in found}
 
     def _fullest_node(self) -> str:
         return self._counts().most_common(1)[0][0]

@@ -22,14 +22,23 @@ from testcluster.realnodes.scheduler_image import REPOSITORY, import_scheduler_i
 from testcluster.realnodes.web_apps import is_ready, running
 from testcluster.realnodes.workloads import web_server
 from testcluster.waiting import wait_until
-from tests.conftest import SayAtTheEnd, stop
+from tests.conftest import CRDS, SayAtTheEnd, stop
 from tests.install.helm import Helm
 from tests.install.real_nodes.drained_shop import APPS, DrainedShop
 from tests.install.real_nodes.drained_shop import NAMESPACE as SHOP
 from tests.install.real_nodes.installation import LEASE, Installation, installed
-from tests.install.real_nodes.ways import OF_CHART, Kustomization, Release, parent_chart
+from tests.install.real_nodes.ways import (
+    NEXT_DESCRIPTION,
+    NEXT_VERSION,
+    OF_CHART,
+    Kustomization,
+    Release,
+    next_chart,
+    parent_chart,
+)
+from tests.migration.support import MIGRATIONS
 
-NEXT_VERSION, PLACED = "99.0.0", "placed"
+PLACED = "placed"
 # Such as OpenShift gives to a namespace.
 RANDOM_USER = 1000680000
 
@@ -73,16 +82,17 @@ def test_kustomize_drains_a_node_while_its_leader_is_deleted(
 
 
 def test_helm_drains_a_node_while_the_release_is_upgraded(
-    cluster: TestCluster, shop: DrainedShop, helm: Helm
+    cluster: TestCluster, shop: DrainedShop, helm: Helm, tmp_path: Path
 ) -> None:
-    release = Release(cluster, helm, OF_CHART)
+    release, following = Release(cluster, helm, OF_CHART), next_chart(tmp_path)
     with installed(cluster, release) as found:
-        shop.drain(lambda: upgrade(release, found))
+        shop.drain(lambda: upgrade(release, following, found))
+        assert NEXT_DESCRIPTION in str(cluster.client.get(f"{CRDS}/migrations.rescheduler.dev"))
 
 
-def upgrade(release: Release, found: Installation) -> None:
+def upgrade(release: Release, chart: Path, found: Installation) -> None:
     """Replace all replicas, one after the other."""
-    release.upgrade(**{"image.tag": NEXT_VERSION})
+    release.upgrade(chart)
     found.wait_until_ready()
 
 
@@ -122,10 +132,22 @@ def test_a_read_only_install_plans_and_changes_nothing(
     client, node = cluster.client, "/api/v1/nodes/node-1"
     with installed(cluster, Release(cluster, helm, {**OF_CHART, "dryRun": True})) as found:
         before = state(cluster)
+        request_in_vain(cluster)
         client.patch(node, {"metadata": {"labels": {MAINTENANCE: "true"}}})
         wait_until(partial(found.lines, "Would have requested a move"), what="a plan")
         client.patch(node, {"metadata": {"labels": {MAINTENANCE: None}}})
         assert state(cluster) == before
+
+
+def request_in_vain(cluster: TestCluster) -> None:
+    """Create a Migration that nobody carries out; it keeps nothing from being removed."""
+    body = {
+        "apiVersion": "rescheduler.dev/v1alpha1",
+        "kind": "Migration",
+        "metadata": {"name": "waiting", "namespace": SHOP},
+        "spec": {"pod": {"name": "nobody", "uid": "none"}, "targetNode": "nowhere"},
+    }
+    cluster.client.create(MIGRATIONS.format(SHOP), body)
 
 
 def state(cluster: TestCluster) -> Any:

@@ -1,10 +1,12 @@
 """The ways to install what is shipped, each as an operator does it."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from rescheduler.install.options import PROJECT_VERSION
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import namespace
@@ -14,6 +16,7 @@ from tests.install.helm import Helm, settings
 from tests.install.test_files import CHART
 
 RELEASE = "mover"
+NEXT_VERSION, NEXT_DESCRIPTION = "99.0.0", "Which pod is moved"
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 """On a namespace: what its pods must not be able to do, as on the one of `deploy/`."""
 # Nothing is pulled, because the nodes have it.
@@ -53,21 +56,35 @@ class Release:
 
     def install(self) -> None:
         apply(self._cluster, namespace(NAMESPACE, RESTRICTED))
-        self._run("install", self._values)
+        self._run("install", self._chart)
 
-    def upgrade(self, **values: Any) -> None:
-        """Upgrade to other values, without waiting for the pods."""
-        self._run("upgrade", {**self._values, **values})
+    def upgrade(self, chart: Path) -> None:
+        """Upgrade to another version of the chart, without waiting for the pods."""
+        self._run("upgrade", chart)
 
     def remove(self) -> None:
         self._helm("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait")
         self._cluster.kubectl("delete", "namespace", NAMESPACE)
 
-    def _run(self, command: str, values: dict[str, Any]) -> None:
-        self._helm(command, RELEASE, str(self._chart), "-n", NAMESPACE, *settings(values))
+    def _run(self, command: str, chart: Path) -> None:
+        self._helm(command, RELEASE, str(chart), "-n", NAMESPACE, *settings(self._values))
 
 
 Way = Kustomization | Release
+
+
+def next_chart(directory: Path) -> Path:
+    """Ours with another version, so of another image, and with another text in a definition."""
+    chart = directory / "next"
+    shutil.copytree(CHART, chart)
+    for name, old, new in (
+        ("Chart.yaml", PROJECT_VERSION, NEXT_VERSION),
+        ("templates/crds.yaml", "The pod to move", NEXT_DESCRIPTION),
+    ):
+        text = (chart / name).read_text()
+        assert old in text
+        (chart / name).write_text(text.replace(old, new))
+    return chart
 
 
 def parent_chart(helm: Helm, directory: Path) -> Path:
