@@ -28,9 +28,10 @@ NO_LOGS = "simulated nodes have no logs"
 NOT_RUN = {
     "make demo": "it takes a minute; what it runs is tested in tests/cli",
     "make install": "tests run in what it installs",
-    "make cluster": "tests/testcluster starts clusters",
+    "make cluster": "tests/testcluster starts clusters, tests/install installs into them",
     "make bench": "it takes many minutes",
     "make bench ONLY=traffic": "it takes many minutes",
+    "make bench ONLY=install": "it takes many minutes",
     "make image": IMAGE,
     "make image ARCH=arm64": IMAGE,
     "kind create cluster --config deploy/examples/kind.yaml": NO_KIND,

@@ -16,6 +16,12 @@ READ_SECONDS = 3.0
 FIELD = re.compile(r"\b(src|dst|sport|dport)=(\S+)")
 # Source, destination and ports of the first packet, and those of the answer to it.
 FIELDS_OF_AN_ENTRY = 8
+TABLE = "net/nf_conntrack"
+
+
+def missing_tables() -> str:
+    """Why connections cannot be seen on this machine, or nothing."""
+    return "" if Path("/proc/self", TABLE).exists() else f"the kernel has no /proc/{TABLE}"
 
 
 class Connection(NamedTuple):
@@ -32,7 +38,7 @@ class Connections:
 
     def __init__(self, cluster: TestCluster) -> None:
         pids = cluster.nodes.first_pids.values()
-        self._tables = [Path(f"/proc/{pid}/net/nf_conntrack") for pid in pids]
+        self._tables = [Path("/proc", str(pid), TABLE) for pid in pids]
         self._found: set[Connection] = set()
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)

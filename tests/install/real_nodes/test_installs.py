@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from rescheduler.labels import MAINTENANCE
+from rescheduler.labels import MAINTENANCE, STEERED_BY
 from testcluster import TestCluster
 from testcluster.applying import apply
-from testcluster.builders import pod
+from testcluster.builders import pod, statefulset
+from testcluster.client import JsonObject
 from testcluster.image import ARCHIVED_NAME, ensure_image, missing_image_tool
 from testcluster.realnodes.dns import start_dns
 from testcluster.realnodes.scheduler_image import REPOSITORY, import_scheduler_image
@@ -24,6 +25,7 @@ from testcluster.realnodes.workloads import web_server
 from testcluster.waiting import wait_until
 from tests.conftest import CRDS, SayAtTheEnd, stop
 from tests.install.helm import Helm
+from tests.install.real_nodes.connections import missing_tables
 from tests.install.real_nodes.drained_shop import APPS, DrainedShop
 from tests.install.real_nodes.drained_shop import NAMESPACE as SHOP
 from tests.install.real_nodes.installation import LEASE, Installation, installed
@@ -37,6 +39,7 @@ from tests.install.real_nodes.ways import (
     parent_chart,
 )
 from tests.migration.support import MIGRATIONS
+from tests.real_nodes.support import rescheduler
 
 PLACED = "placed"
 # Such as OpenShift gives to a namespace.
@@ -48,7 +51,8 @@ def cluster(
     request: pytest.FixtureRequest, needs_real_nodes: None, say_at_the_end: SayAtTheEnd
 ) -> Iterator[TestCluster]:
     """Real nodes that have the image; the API server logs every request."""
-    if reason := missing_image_tool():
+    reason = missing_image_tool() or missing_tables()
+    if reason:
         say_at_the_end(f"Nothing was installed on real nodes: {reason}")
         pytest.skip(reason)
     image = ensure_image()
@@ -111,8 +115,7 @@ def test_the_second_scheduler_asks_the_extender(cluster: TestCluster, helm: Helm
     with installed(cluster, Release(cluster, helm, {**OF_CHART, **second})) as found:
         placed = {**web_server(), "schedulerName": "rescheduler-scheduler"}
         apply(cluster, pod(f"{PLACED}/web", **placed))
-        path = f"/api/v1/namespaces/{PLACED}/pods/web"
-        wait_until(lambda: is_ready(cluster.client.get(path)), what="it is placed, and runs")
+        ready_pod(cluster, "web")
         # Which nodes fit, and how well.
         assert found.answers_to_schedulers() == 2
         cluster.kubectl("delete", "namespace", PLACED)
@@ -169,7 +172,7 @@ def test_without_any_lease_a_replica_creates_one(cluster: TestCluster, tmp_path:
         wait_until(found.leader, what="a replica leads again")
 
 
-def test_a_random_user_id_gets_ready(cluster: TestCluster, tmp_path: Path) -> None:
+def test_a_random_user_id_moves_a_pod_by_its_webhook(cluster: TestCluster, tmp_path: Path) -> None:
     """OpenShift adds it to every pod, and refuses pods that name another one."""
     place = "/spec/template/spec/securityContext"
     operations = [
@@ -177,5 +180,24 @@ def test_a_random_user_id_gets_ready(cluster: TestCluster, tmp_path: Path) -> No
         for name in ("runAsUser", "fsGroup")
     ]
     patch = {"target": {"kind": "Deployment"}, "patch": yaml.safe_dump(operations)}
-    with installed(cluster, Kustomization(cluster, tmp_path, patch)) as found:
-        found.wait_for_a_round()
+    with installed(cluster, Kustomization(cluster, tmp_path, patch)):
+        apply(cluster, statefulset(f"{PLACED}/db", 1, template=web_server()))
+        old = ready_pod(cluster, "db-0")
+        *_, target = (name for name in cluster.nodes.names if name != old["spec"]["nodeName"])
+        rescheduler(cluster, "move", f"{PLACED}/db-0", "--to", target, "--wait")
+        new = ready_pod(cluster, "db-0")
+        assert new["spec"]["nodeName"] == target
+        # An evicted pod is placed by its controller. The API server asks us at our Service.
+        assert STEERED_BY in new["metadata"]["annotations"]
+        cluster.kubectl("delete", "namespace", PLACED)
+
+
+def ready_pod(cluster: TestCluster, name: str) -> JsonObject:
+    """A pod, when it is Ready."""
+    path = f"/api/v1/namespaces/{PLACED}/pods/{name}"
+
+    def found() -> JsonObject:
+        pod = cluster.client.get(path) if cluster.client.exists(path) else {}
+        return pod if pod and is_ready(pod) else {}
+
+    return wait_until(found, what=f"{name} is Ready")
