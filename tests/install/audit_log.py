@@ -30,7 +30,8 @@ class AuditLog:
         with self._file.open("rb") as file:
             file.seek(self._start)
             events = [json.loads(line) for line in file]
-        return [event for event in events if event["user"]["username"].startswith(user)]
+        # One that the client gave up before it was authenticated has no user.
+        return [event for event in events if event["user"].get("username", "").startswith(user)]
 
 
 def refused(events: list[Event]) -> list[Event]:

@@ -85,12 +85,12 @@ class Installation:
 
 
 @contextmanager
-def installed(cluster: TestCluster, way: Way, problem: str = "") -> Iterator[Installation]:
+def installed(cluster: TestCluster, way: Way) -> Iterator[Installation]:
     """Install while the block runs, and look at what every install must be and leave.
 
     It gets Ready without a restart, `doctor` finds nothing, the API server refuses it nothing, no
-    NetworkPolicy forbids a connection that it made, and nothing is left of it. It logs no problem,
-    except the one that a test causes, until its rights are taken away from it.
+    NetworkPolicy forbids a connection that it made, and nothing is left of it. It logs no problem
+    until its rights are taken away from it.
     """
     audit_log = AuditLog(cluster)
     with PodWatch(cluster, NAMESPACE) as pods, Connections(cluster) as connections:
@@ -106,10 +106,7 @@ def installed(cluster: TestCluster, way: Way, problem: str = "") -> Iterator[Ins
             expect_nothing(refused(audit_log.requests(ACCOUNTS)), "refused by the API server")
             made = network.refused(connections.all(), pods.addresses)
             expect_nothing(made, "forbidden by NetworkPolicies")
-            logged = [line for line in problems_in(pods.logs) if not problem or problem not in line]
-            expect_nothing(
-                [line for line in logged if not problem or problem not in line], "logged"
-            )
+            expect_nothing(problems_in(pods.logs), "logged")
         finally:
             way.remove()
     expect_nothing(pods.problems, "wrong with the watch")

@@ -28,7 +28,7 @@ from tests.install.helm import Helm
 from tests.install.real_nodes.connections import missing_tables
 from tests.install.real_nodes.drained_shop import APPS, DrainedShop
 from tests.install.real_nodes.drained_shop import NAMESPACE as SHOP
-from tests.install.real_nodes.installation import LEASE, Installation, installed
+from tests.install.real_nodes.installation import Installation, installed
 from tests.install.real_nodes.ways import (
     NEXT_DESCRIPTION,
     NEXT_VERSION,
@@ -78,10 +78,13 @@ def helm(cluster: TestCluster, helm_binary: Path, tmp_path: Path) -> Helm:
     return Helm(helm_binary, tmp_path / "helm", cluster.kubeconfig)
 
 
-def test_kustomize_drains_a_node_while_its_leader_is_deleted(
+def test_kustomize_without_a_lease_drains_a_node_while_its_leader_is_deleted(
     cluster: TestCluster, shop: DrainedShop, tmp_path: Path
 ) -> None:
-    with installed(cluster, Kustomization(cluster, tmp_path)) as found:
+    """Argo CD applies no Lease, so a replica creates it."""
+    way = Kustomization(cluster, tmp_path)
+    assert "Lease" not in way.kinds()
+    with installed(cluster, way) as found:
         shop.drain(found.delete_leader)
 
 
@@ -100,11 +103,10 @@ def upgrade(release: Release, chart: Path, found: Installation) -> None:
     found.wait_until_ready()
 
 
-def test_the_controller_alone_drains_a_node(
-    cluster: TestCluster, shop: DrainedShop, helm: Helm
-) -> None:
-    with installed(cluster, Release(cluster, helm, {**OF_CHART, "extender.enabled": False})):
-        shop.drain()
+def test_the_controller_alone_plans(cluster: TestCluster, helm: Helm) -> None:
+    release = Release(cluster, helm, {**OF_CHART, "extender.enabled": False})
+    with installed(cluster, release) as found:
+        found.wait_for_a_round()
 
 
 def test_the_second_scheduler_asks_the_extender(cluster: TestCluster, helm: Helm) -> None:
@@ -121,7 +123,7 @@ def test_the_second_scheduler_asks_the_extender(cluster: TestCluster, helm: Helm
         cluster.kubectl("delete", "namespace", PLACED)
 
 
-def test_a_dependency_of_another_chart_gets_ready(
+def test_a_dependency_of_another_chart_plans(
     cluster: TestCluster, helm: Helm, tmp_path: Path
 ) -> None:
     values = {f"rescheduler.{path}": value for path, value in OF_CHART.items()}
@@ -161,15 +163,6 @@ def state(cluster: TestCluster) -> Any:
         {pod["metadata"]["uid"]: pod["metadata"].get("labels") for pod in pods},
         {each["metadata"]["name"]: each["spec"] for each in nodes},
     )
-
-
-def test_without_any_lease_a_replica_creates_one(cluster: TestCluster, tmp_path: Path) -> None:
-    """Argo CD applies no Lease, so none is shipped; and people delete them."""
-    deleted = '"why": "the Lease was deleted"'
-    with installed(cluster, Kustomization(cluster, tmp_path), problem=deleted) as found:
-        cluster.client.delete(LEASE)
-        wait_until(lambda: found.lines(deleted), what="its leader has stopped")
-        wait_until(found.leader, what="a replica leads again")
 
 
 def test_a_random_user_id_moves_a_pod_by_its_webhook(cluster: TestCluster, tmp_path: Path) -> None:

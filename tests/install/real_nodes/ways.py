@@ -12,7 +12,7 @@ from testcluster.applying import apply
 from testcluster.builders import namespace
 from testcluster.image import ARCHIVED_NAME
 from testcluster.realnodes.installing import NAMESPACE, write_kustomization
-from tests.install.helm import Helm, settings
+from tests.install.helm import Helm, objects_in, settings
 from tests.install.test_files import CHART
 
 RELEASE = "mover"
@@ -34,12 +34,18 @@ class Kustomization:
         self._directory = directory / "deploy"
         write_kustomization(self._directory, patches=[*patches])
 
+    def kinds(self) -> set[str]:
+        """The kinds of the objects that are applied."""
+        return {each["kind"] for each in objects_in(self._run("kustomize"))}
+
     def install(self) -> None:
-        self._cluster.kubectl("apply", "-k", str(self._directory))
+        self._run("apply", "-k")
 
     def remove(self) -> None:
-        command = ("delete", "--wait", "--timeout=300s")
-        self._cluster.kubectl(*command, "-k", str(self._directory))
+        self._run("delete", "--wait", "--timeout=300s", "-k")
+
+    def _run(self, *command: str) -> str:
+        return self._cluster.kubectl(*command, str(self._directory))
 
 
 class Release:
