@@ -104,7 +104,15 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"live_store"},
         {"listwatch", "client", "event_recorder", "server_features"},
         {"api_server", "api_errors", "object_decoding", "transport"},
-        {"auth", "backoff", "clock", "event_correlator", "request", "watch_events", "write_fence"},
+        {
+            "auth",
+            "backoff",
+            "clock",
+            "event_correlator",
+            "request",
+            "watch_events",
+            "write_fence",
+        },
     ],
     "migration": [
         {"leftover_cleanup"},
@@ -138,7 +146,11 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
             "work_queue",
         },
     ],
-    "serving": [{"http_serving"}, {"listener", "request_limits", "server_thread"}, {"refusals"}],
+    "serving": [
+        {"http_serving"},
+        {"listener", "request_limits", "server_thread", "shared_answer"},
+        {"refusals"},
+    ],
     "extender": [
         {"serve_program"},
         {"extender_server"},
@@ -155,7 +167,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
     "status": [
         {"replica_report", "status_reader"},
         {"cluster_load", "leader_endpoint", "migration_report", "round_report"},
-        {"reasons", "status_document"},
+        {"port_forward", "reasons", "status_document"},
     ],
     "doctor": [
         {"checkup"},
@@ -177,7 +189,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"application"},
         {"commands"},
         {"election", "migration_follower", "signals", "stopping_pods"},
-        {"views", "inputs", "connection", "policy_reload", "local_controller"},
+        {"views", "inputs", "connection", "policies", "local_controller"},
         {"election_options", "options", "serve_options", "strategy_plugins", "logs"},
         {"completion", "control_characters", "log_options"},
     ],

@@ -9,6 +9,7 @@ from rescheduler.install.manifests import manifests
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import node
+from testcluster.client import JsonObject
 from testcluster.ports import pick_ports
 from testcluster.waiting import wait_until
 from tests.cli.pod_connections import pods_reached_by
@@ -70,7 +71,7 @@ def test_an_installation_is_looked_over_from_nothing_to_a_leader(
     assert "no endpoints available" in found["way to the webhook"]["detail"]
 
     # Somebody leads, and a right is taken away.
-    lease = {
+    lease: JsonObject = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": "rescheduler", "namespace": NAMESPACE},
@@ -95,13 +96,22 @@ def test_an_installation_is_looked_over_from_nothing_to_a_leader(
     assert f"system:serviceaccount:{NAMESPACE}:rescheduler" in missing["todo"]
     assert found["leader"]["health"] == "good"
     assert found["leader"]["detail"].startswith("rescheduler-1")
+    assert found["policy"]["health"] == "good"
+
+    # The leader has refused a policy.
+    problem = {"rescheduler.dev/policy-problem": "cpuThreshold: '5oom': expected a number"}
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/rescheduler"
+    cluster.client.patch(path, {"metadata": {"annotations": problem}})
+    refused = doctor(cluster, code=1)["policy"]
+    assert refused["health"] == "bad"
+    assert "expected a number" in refused["detail"]
 
 
 def test_a_service_that_the_api_server_reaches_is_good(fresh_cluster: FreshCluster) -> None:
     """The pods are simulated; what answers at their addresses is a process of this machine."""
     cluster = fresh_cluster()
     (port,) = pick_ports(1)
-    manifest = json.dumps(manifests({}, NAMESPACE))
+    manifest = json.dumps(manifests(INSTALLS["full"], NAMESPACE))
     assert '"containerPort": 8443' in manifest
     install(cluster, **{'"containerPort": 8443': f'"containerPort": {port}'})
     apply(cluster, node("a"))

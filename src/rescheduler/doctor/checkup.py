@@ -9,7 +9,7 @@ from typing import Any
 from rescheduler.controller.leader_election.lease_object import LEASE, Lease
 from rescheduler.doctor.findings import Finding, Health, bad, doubtful, good, not_seen
 from rescheduler.doctor.installation import Installation, find_installation
-from rescheduler.doctor.lease_check import lease_finding
+from rescheduler.doctor.lease_check import lease_finding, policy_finding
 from rescheduler.doctor.rights_check import check_rights
 from rescheduler.doctor.webhook_check import (
     REGISTRATION_PATH,
@@ -69,6 +69,8 @@ class Checkup:
             return
         if "moves" in installation.switches:
             yield await self._lease("leader", LEASE_NAME)
+            if (policy := await self._policy()) is not None:
+                yield policy
         if "extender" in installation.switches:
             yield await self._webhook()
             yield await self._certificate(issues=installation.issues_certificates)
@@ -142,6 +144,16 @@ class Checkup:
         except ApiError as error:
             return not_seen(subject, error)
         return lease_finding(subject, lease.spec, self.server.server_clock.now())
+
+    async def _policy(self) -> Finding | None:
+        """What the leader has written about the policy; None if that is not seen."""
+        try:
+            lease = await self.server.get(
+                object_path(LEASE, f"{self.namespace}/{LEASE_NAME}"), Lease
+            )
+        except ApiError:
+            return None
+        return policy_finding(lease.metadata.annotations)
 
     async def _webhook(self) -> Finding:
         try:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from rescheduler.errors import SettingsError
 from rescheduler.serving.listener import Listener
@@ -63,6 +64,7 @@ async def listening(routes: Routes, port: Port) -> AsyncIterator[int]:
     runner = web.AppRunner(
         routes(refusing(lambda request: listener.used(request.transport))),
         access_log=None,
+        logger=logger_of_server(),
         handle_signals=False,
         keepalive_timeout=port.keepalive_seconds,
         lingering_time=LINGERING_SECONDS,
@@ -83,14 +85,29 @@ async def listening(routes: Routes, port: Port) -> AsyncIterator[int]:
         raise SettingsError(f"{port.host}:{port.number}: cannot listen there: {why}") from error
 
 
+def logger_of_server() -> logging.Logger:
+    """What the HTTP server itself logs: a line now and then about what is no HTTP.
+
+    Anybody can send that; by default, each time would leave a traceback in the log.
+    """
+    of_server, may_log = logging.Logger(__name__), LogInterval()
+    of_server.parent = logger
+
+    def is_logged(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+            record.msg, record.args = "Refused a request that is no HTTP", ()
+            record.exc_info, record.error = None, " ".join(error.message.split())
+        return may_log.now()
+
+    of_server.addFilter(is_logged)
+    return of_server
+
+
 def refusing(on_request: Callable[[web.Request], None]) -> Any:
     """A middleware that reports every request, and turns errors into responses."""
     may_log = LogInterval()
-
-    def fields(request: web.Request, error: Exception) -> dict[str, object]:
-        # The route, for the path may hold the token of the webhook.
-        route = request.match_info.route.resource
-        return {"path": route and route.canonical, "error": str(error)}
 
     @web.middleware
     async def handle(request: web.Request, handler: Any) -> web.StreamResponse:
@@ -100,7 +117,8 @@ def refusing(on_request: Callable[[web.Request], None]) -> Any:
         except RequestRefused as error:
             if error.is_logged and may_log.now():
                 message = "Refused a request that cannot be decoded"
-                logger.warning(message, extra=fields(request, error))
+                extra = {"path": route_of(request), "error": str(error)}
+                logger.warning(message, extra=extra)
             refusal = error_response(error.status, str(error))
             if error.status in UNREAD:
                 # The rest may never be read. Who believed that this connection goes on would send
@@ -111,12 +129,19 @@ def refusing(on_request: Callable[[web.Request], None]) -> Any:
             raise
         except Exception as error:
             if may_log.now():
-                logger.exception("Failed to answer a request", extra=fields(request, error))
+                extra = {"path": route_of(request), "error": str(error)}
+                logger.exception("Failed to answer a request", extra=extra)
             failed = web.HTTPInternalServerError
             return error_response(failed.status_code, "failed; the log says why")
         return response
 
     return handle
+
+
+def route_of(request: web.Request) -> str | None:
+    """The path without what varies in it: that of the webhook may hold its token."""
+    route = request.match_info.route.resource
+    return None if route is None else route.canonical
 
 
 class LogInterval:

@@ -6,6 +6,7 @@ the most, the one that was used longest ago. A client that opens thousands loses
 """
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -22,6 +23,8 @@ BACKLOG = 512
 HANDSHAKE_SECONDS = 5.0
 # For the head of the first request. Clients connect when they have something to ask.
 FIRST_REQUEST_SECONDS = 10.0
+# Of IPv6 that the kernel was started without, and of IPv6 that was turned off later.
+NO_SUCH_FAMILY = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 # No file descriptor is left: others may be closed meanwhile.
 RETRY_SECONDS = 1.0
 
@@ -136,15 +139,26 @@ def client_of(transport: asyncio.BaseTransport) -> str:
 
 
 async def listening_sockets(host: str, port: int) -> list[socket.socket]:
-    """A socket for each address of a host; an empty one stands for all of this machine."""
+    """A socket for each address of a host; an empty one stands for all of this machine.
+
+    Names are looked up alike whether or not a machine has IPv6. One without listens on the rest.
+    """
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
     sockets: list[socket.socket] = []
+    missing: OSError | None = None
     try:
         for family, _, _, _, address in dict.fromkeys(found):
-            sockets.append(listening_socket(family, address))
+            try:
+                sockets.append(listening_socket(family, address))
+            except OSError as error:
+                if host or error.errno not in NO_SUCH_FAMILY:
+                    raise
+                missing = error
+        if missing is not None and not sockets:
+            raise missing
     except OSError:
         for sock in sockets:
             sock.close()

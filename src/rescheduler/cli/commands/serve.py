@@ -107,6 +107,10 @@ async def serve_until_stopped(
                 server.server_clock,
                 program.extender.kept_for_replacements,
             )
-            monitoring.watch_extender(program, health_address, reporter.encoded)
-        on_rejected = monitoring.policy_rejected if monitoring is not None else None
-        await run_until_signalled(program, loaded, log, on_rejected)
+            monitoring.watch_extender(program, health_address, reporter.status)
+
+        def on_rejected(problem: str) -> None:
+            if monitoring is not None:
+                monitoring.policy_rejected()
+
+        await run_until_signalled(program, loaded, log, on_rejected=on_rejected)
