@@ -23,6 +23,7 @@ BENCHMARKS = {
     "node_name_lists": "answer filter and prioritize about 500 and 5,000 node names, without HTTP",
     "simulation": "simulate a day of 1,000 nodes and 20,000 pods, alone and with the rescheduler",
     "scheduling": "schedule pods in memory on 1,000 nodes with 20,000 pods",
+    "install": "install what is shipped on real nodes, as pods of the image",
     "traffic": "drain a real node under 300 requests a second, beside kubectl drain",
     "controller": "run the controller for ten minutes on 1,000 nodes and 30,000 pods that change",
     "monitoring_flood": "move 50 pods while 3,000 connections ask the same controller for metrics",

@@ -12,6 +12,7 @@ from types import FrameType
 from testcluster.build import (
     announce,
     control_plane_program,
+    coredns_program,
     ensure_binary,
     ensure_program,
     helm_program,
@@ -27,6 +28,8 @@ from testcluster.realnodes.addresses import MAX_NODES
 from testcluster.realnodes.example import Example, fill_real_nodes
 from testcluster.realnodes.requirements import missing_requirement
 from testcluster.toolchain import BuildError
+
+INSTALLED = "The rescheduler runs in the cluster, as deploy/ has it, and evens out the load."
 
 
 def main() -> int:
@@ -63,7 +66,7 @@ def main() -> int:
 def build_all() -> None:
     """Build what this machine can use, and print the paths: the control plane's is the first."""
     reason = missing_requirement()
-    for_nodes = [] if reason else [traffic_program(), node_program()]
+    for_nodes = [] if reason else [traffic_program(), node_program(), coredns_program()]
     newest, servers = control_plane_program(), servers_program()
     # By default they are the same.
     programs = list(dict.fromkeys([newest, servers, helm_program(), *for_nodes]))
@@ -100,7 +103,7 @@ def run_until_stopped(with_example: bool, real_nodes: int) -> None:
             directory.mkdir()
             write_kubectl(cluster, directory)
             if example:
-                write_load(cluster, directory, example)
+                write_load(cluster, directory, example.url)
             print(instructions(cluster, directory, example), flush=True)
             signal.pause()
     except KeyboardInterrupt:
@@ -115,7 +118,7 @@ def interrupt(signal_number: int, frame: FrameType | None) -> None:
 def fill(cluster: TestCluster) -> Example | None:
     """Create the example that suits the nodes; on real ones, there is something to send load to."""
     if cluster.real_node_count:
-        report("Starting an example on the first node, and none on the others ...")
+        report("Installing the rescheduler, and starting an example on the first node ...")
         return fill_real_nodes(cluster)
     report("Creating unevenly loaded example nodes ...")
     fill_with_example(cluster)
@@ -132,10 +135,10 @@ def write_kubectl(cluster: TestCluster, directory: Path) -> None:
     )
 
 
-def write_load(cluster: TestCluster, directory: Path, example: Example) -> None:
-    """Write a script that sends requests to the example, from the last node, until that ends."""
+def write_load(cluster: TestCluster, directory: Path, url: str) -> None:
+    """Write a script that sends requests to a URL, from the last node, until that ends."""
     nodes = cluster.nodes
-    load = (nodes.traffic_binary, "load", "-urls", example.url)
+    load = (nodes.traffic_binary, "load", "-urls", url)
     command = shlex.join(nodes.command_of(nodes.names[-1], *load))
     write_script(directory / "load", f'exec {command} "$@"\n')
 
@@ -151,6 +154,9 @@ def instructions(cluster: TestCluster, scripts: Path, example: Example | None) -
     # In the same directory as this Python, if the package is installed there.
     rescheduler = Path(sys.executable).with_name("rescheduler")
     command = os.path.relpath(rescheduler) if rescheduler.exists() else "rescheduler"
+    is_installed = example is not None and example.is_installed
+    looks = ("doctor", "status", "plan", "history") if is_installed else ("plan",)
+    look = "\n".join(f"  {command} {name}" for name in looks)
     trial = f"\n{example_instructions(command, example)}\n" if example else ""
     return f"""
 A Kubernetes cluster is running at {cluster.server}. In another terminal:
@@ -158,19 +164,22 @@ A Kubernetes cluster is running at {cluster.server}. In another terminal:
   export KUBECONFIG={cluster.kubeconfig}
   export PATH="{scripts}:$PATH"
   kubectl get pods --all-namespaces --output wide
-  {command} plan
+{look}
 {trial}
 Ctrl-C stops it and removes everything."""
 
 
 def example_instructions(command: str, example: Example) -> str:
     """How to see that nobody notices when a node is drained."""
+    # Without a controller, the command carries the moves out.
+    here = "" if example.is_installed else " --here"
+    installed = f"{INSTALLED}\n" if example.is_installed else ""
     return f"""\
-All replicas of {example.deployment} run on {example.node}, and its budget allows no disruption.
+{installed}All replicas of {example.deployment} began on {example.node}, and may not be evicted.
 Drain the node while the Service gets 100 requests per second for a minute, and see how many failed:
 
   load -rate 100 -for 1m > load.json &
-  {command} drain {example.node} --wait --here
+  {command} drain {example.node} --wait{here}
   kubectl get pods --all-namespaces --output wide
   wait; cut -c -60 load.json"""
 

@@ -137,6 +137,12 @@ def traffic_program() -> Program:
     return Program("traffic", "the web server", SOURCES / "traffic", minutes=1, flags=flags)
 
 
+def coredns_program() -> Program:
+    """The cluster's DNS, for those of the real nodes' pods that need it."""
+    flags = ("-tags", "netgo,osusergo")
+    return Program("coredns", "CoreDNS", SOURCES / "coredns", minutes=2, flags=flags)
+
+
 def helm_program() -> Program:
     """Helm, for the tests of the chart."""
     return Program("helm", "Helm", SOURCES / "helm", minutes=4)

@@ -28,7 +28,12 @@ from testcluster.client import ApiError, Client, JsonObject
 from testcluster.components import Layout, Ports
 from testcluster.ports import pick_ports
 from testcluster.processes import Component
-from testcluster.realnodes.addresses import FABRIC_ADDRESS, MAX_NODES
+from testcluster.realnodes.addresses import (
+    APISERVER_PORT,
+    FABRIC_ADDRESS,
+    KUBERNETES_SERVICE_ADDRESS,
+    MAX_NODES,
+)
 from testcluster.realnodes.configuration import MONITOR_GRACE_SECONDS
 from testcluster.realnodes.inotify import SHORTAGE_MESSAGE
 from testcluster.realnodes.nodes import NodeError, RealNodes
@@ -298,8 +303,26 @@ class TestCluster:
             self.components[MANAGER].start()
         self._wait_until_ready()
         if self.real_node_count:
+            self._publish_apiserver()
             self._nodes = RealNodes(self.layout, self.real_node_count, self.admin_token)
             self._start_nodes(self._nodes)
+
+    def _publish_apiserver(self) -> None:
+        """Say where the Service `kubernetes` leads, which the API server itself does not know."""
+        client = self.client
+        client.create(
+            "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+            {
+                "metadata": {
+                    "name": "kubernetes",
+                    "labels": {"kubernetes.io/service-name": "kubernetes"},
+                },
+                "addressType": "IPv4",
+                "endpoints": [{"addresses": [FABRIC_ADDRESS]}],
+                "ports": [{"name": "https", "port": APISERVER_PORT}],
+            },
+        )
+        client.close()
 
     def _release_directory(self) -> None:
         if self._lock is not None:
@@ -392,7 +415,8 @@ class TestCluster:
 def prepare_files(cluster: TestCluster, directory: Path) -> Layout:
     """Write the files that the components read."""
     ports = Ports(*pick_ports(len(fields(Ports))))
-    addresses = [FABRIC_ADDRESS] if cluster.real_node_count else []
+    of_pods = (FABRIC_ADDRESS, KUBERNETES_SERVICE_ADDRESS)
+    addresses = of_pods if cluster.real_node_count else ()
     layout = Layout(directory, ports, write_certificates(directory, *addresses))
     layout.logs.mkdir()
     layout.audit_policy_file.write_text(json.dumps(components.AUDIT_POLICY))

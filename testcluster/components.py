@@ -101,7 +101,7 @@ def apiserver(layout: Layout, controllers: bool) -> list[str]:
         "--bind-address=127.0.0.1",
         f"--secure-port={layout.ports.apiserver}",
         "--advertise-address=127.0.0.1",
-        # A loopback address is not allowed as an endpoint, and no test needs this one.
+        # No loopback address is allowed as an endpoint. Pods on real nodes get another one.
         "--endpoint-reconciler-type=none",
         f"--tls-cert-file={certificates.server_file}",
         f"--tls-private-key-file={certificates.server_key_file}",
@@ -134,13 +134,15 @@ def audit(layout: Layout) -> list[str]:
 
 
 def egress(layout: Layout) -> list[str]:
-    """Options of the API server, so that it reaches real nodes, pods and Services, and no others.
+    """Options of the API server, so that it reaches real nodes and pods, and no others.
 
     Nobody has the addresses of those that kwok plays. They must not be looked for outside.
     """
     return [
         f"--egress-selector-config-file={layout.egress_file}",
         "--kubelet-preferred-address-types=InternalIP",
+        # A Service's webhook is called at the address of a pod: no kube-proxy translates its own.
+        "--enable-aggregator-routing=true",
     ]
 
 

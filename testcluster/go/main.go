@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	_ "time/tzdata" // CronJobs may name a time zone, and the machine may have no database of them.
 
@@ -36,6 +37,11 @@ var components = map[string]func(){
 }
 
 func main() {
+	// An image may have it under the name of a component.
+	if run := components[filepath.Base(os.Args[0])]; run != nil {
+		run()
+		return
+	}
 	if len(os.Args) > 1 && os.Args[1] == "--with-owner" {
 		go exitWithOwner()
 		os.Args = os.Args[1:]

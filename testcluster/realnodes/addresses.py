@@ -11,6 +11,10 @@ FABRIC_MAC = "02:00:00:00:00:01"
 """A bridge that is not given one takes that of a node, and another one's when that node goes: for
 half a minute, all other nodes would send to the old one."""
 APISERVER_PORT = 6443
+KUBERNETES_SERVICE_ADDRESS = "10.96.0.1"
+"""The first address of Services: where pods find the API server."""
+DNS_SERVICE_ADDRESS = "10.96.0.10"
+CLUSTER_DOMAIN = "cluster.local"
 POD_NETWORK = "10.201.0.0/16"
 MAX_NODES = 9
 

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testcluster.client import JsonObject
-from testcluster.realnodes.addresses import FABRIC_ADDRESS, POD_NETWORK, NodeAddresses
+from testcluster.realnodes.addresses import (
+    CLUSTER_DOMAIN,
+    DNS_SERVICE_ADDRESS,
+    FABRIC_ADDRESS,
+    POD_NETWORK,
+    NodeAddresses,
+)
 from testcluster.realnodes.images import PAUSE_IMAGE
 from testcluster.realnodes.tools import Tools
 
@@ -132,9 +138,9 @@ def kubelet(files: NodeFiles) -> JsonObject:
         # A kubelet that goes on after a halt is Ready again this soon.
         "nodeStatusUpdateFrequency": "2s",
         "staticPodPath": STATIC_PODS,
-        # There is no DNS: the address only keeps the kubelet from complaining about each pod. The
-        # host's own DNS is not for pods.
-        "clusterDNS": ["10.96.0.10"],
+        # Answers where a test starts it (dns.py). The host's own DNS is not for pods.
+        "clusterDNS": [DNS_SERVICE_ADDRESS],
+        "clusterDomain": CLUSTER_DOMAIN,
         "resolvConf": "",
         # The node believes that it has the whole machine. What others use must evict nobody here.
         "evictionHard": {"memory.available": "0%"},

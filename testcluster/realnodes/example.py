@@ -1,11 +1,14 @@
-"""A small example on real nodes: a web server whose replicas are all on the first node."""
+"""A small example on real nodes: the rescheduler, and a web server that is all on one node."""
 
 from dataclasses import dataclass
 
+from image.builders import ImageError
 from rescheduler.migration.memory.move_record_crd import ALL_CRDS
 from testcluster.applying import apply
 from testcluster.builders import budget, deployment, service
+from testcluster.cache import report
 from testcluster.cluster import TestCluster
+from testcluster.realnodes.installing import install
 from testcluster.realnodes.workloads import web_server
 
 REPLICAS = 4
@@ -22,11 +25,13 @@ class Example:
     node: str
     url: str
     """Of its Service; only nodes reach it."""
+    is_installed: bool
+    """Whether the rescheduler itself runs in the cluster."""
 
 
 def fill_real_nodes(cluster: TestCluster) -> Example:
-    """Install Migrations, start the web server while only the first node accepts pods."""
-    apply(cluster, *ALL_CRDS)
+    """Install the rescheduler, start the web server while only the first node accepts pods."""
+    is_installed = try_to_install(cluster)
     first, *others = cluster.nodes.names
     namespace, name = NAME.split("/")
     for node in others:
@@ -45,7 +50,18 @@ def fill_real_nodes(cluster: TestCluster) -> Example:
     url = f"http://{created['spec']['clusterIP']}/"
     pods = cluster.client.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
     cluster.nodes.wait_until_all_reach(url, {pod["metadata"]["name"] for pod in pods})
-    return Example(f"Deployment {NAME}", first, url)
+    return Example(f"Deployment {NAME}", first, url, is_installed)
+
+
+def try_to_install(cluster: TestCluster) -> bool:
+    """Install the rescheduler if its image can be built here, or else Migrations alone."""
+    try:
+        install(cluster)
+    except ImageError as error:
+        report(f"The rescheduler is not installed, for its image cannot be built: {error}.")
+        apply(cluster, *ALL_CRDS)
+        return False
+    return True
 
 
 def requests(cluster: TestCluster, node: str) -> dict[str, dict[str, str]]:

@@ -20,7 +20,7 @@ from testcluster.directories import NODES
 from testcluster.realnodes import cgroups
 from testcluster.realnodes.addresses import APISERVER_PORT, FABRIC_ADDRESS, addresses_of
 from testcluster.realnodes.configuration import CONTAINERD_SOCKET, STATIC_PODS, NodeFiles
-from testcluster.realnodes.images import write_archive
+from testcluster.realnodes.images import write_traffic_archive
 from testcluster.realnodes.inotify import shortage
 from testcluster.realnodes.load import Load
 from testcluster.realnodes.order import KEEP_LOGS, Order
@@ -193,11 +193,14 @@ class RealNodes:
         file.write_text(json.dumps(manifest))
         return file
 
+    def import_images(self, archive: Path) -> None:
+        """Give all nodes the images of an archive, as `docker save` writes it."""
+        for name in self.names:
+            self._images(name, "import", "--snapshotter", snapshotter(), archive)
+
     def tag_image(self, name: str, image: str, tag: str) -> None:
         """Give an image of a node a second name, by which no other node has it."""
-        socket = self.root(name) / CONTAINERD_SOCKET.removeprefix("/")
-        options = ("--address", socket, "--namespace", "k8s.io")
-        self.run_in(name, "ctr", *options, "images", "tag", "--force", image, tag)
+        self._images(name, "tag", "--force", image, tag)
 
     def load(self, name: str, *options: str) -> Load:
         """Start to send requests from a node; the options are those of testcluster/go/traffic."""
@@ -227,6 +230,11 @@ class RealNodes:
                 raise NodeError(lacking)
             time.sleep(0.5)
 
+    def _images(self, name: str, *command: str | Path) -> None:
+        socket = self.root(name) / CONTAINERD_SOCKET.removeprefix("/")
+        options = ("--address", socket, "--namespace", "k8s.io")
+        self.run_in(name, "ctr", *options, "images", *command)
+
     def _signal_kubelet(self, name: str, number: signal.Signals) -> None:
         kubelet = self.kubelet(name)
         if kubelet is None:
@@ -242,7 +250,7 @@ class RealNodes:
         ca_file = self.layout.certificates.ca_file
         kubeconfig.write_text(kubeconfig_text(server, ca_file, ADMIN_USER, self.admin_token))
         archive = self.directory / "images.tar"
-        write_archive(self.traffic_binary, archive)
+        write_traffic_archive(archive, self.traffic_binary)
         nodes = [
             NodeFiles(
                 addresses,

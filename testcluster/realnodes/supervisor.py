@@ -97,6 +97,8 @@ class Nodes:
         self.in_fabric(
             f"link add {link} type veth peer name eth0 netns {pid}",
             f"link set {link} master nodes up",
+            # The API server calls webhooks at the addresses of their pods.
+            f"route add {addresses.pod_network} via {addresses.address}",
         )
 
     def in_fabric(self, *commands: str) -> None:

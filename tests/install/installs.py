@@ -30,13 +30,14 @@ MONITORING: dict[str, Any] = {
 }
 """What the Prometheus operator and Grafana can be given."""
 
+NOT_LEFT_BEHIND = {"componentstatuses", "events", "events.events.k8s.io", "pods"}
+"""Kinds that are not looked at: pods that were moved keep marks, and belong to others."""
+
 
 def leftovers(cluster: TestCluster) -> list[str]:
     """What an install could leave in a cluster, by kind and name."""
-    kinds = (
-        "namespaces,customresourcedefinitions,mutatingwebhookconfigurations,clusterroles,"
-        "clusterrolebindings,priorityclasses,leases,secrets,configmaps,services,networkpolicies"
-    )
+    listed = set(cluster.kubectl("api-resources", "--verbs=list", "--output=name").split())
+    kinds = ",".join(sorted(listed - NOT_LEFT_BEHIND))
     found = json.loads(cluster.kubectl("get", kinds, "--all-namespaces", "-o", "json"))["items"]
     return [
         f"{each['kind']} {each['metadata']['name']}"

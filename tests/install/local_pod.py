@@ -5,7 +5,6 @@ mounts are directories elsewhere, ports are those that are free, and the token o
 account is in a kubeconfig.
 """
 
-import json
 import os
 import re
 import ssl
@@ -17,7 +16,6 @@ from base64 import b64decode
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError, URLError
 
 from testcluster import TestCluster
@@ -25,6 +23,7 @@ from testcluster.client import JsonObject
 from testcluster.components import kubeconfig_text
 from testcluster.ports import pick_ports
 from testcluster.waiting import wait_until
+from tests.install.audit_log import AuditLog, Event
 
 READY_SECONDS = 120.0
 STOP_SECONDS = 30.0
@@ -69,8 +68,7 @@ class LocalPod:
         self._log = directory / "log"
         self._uid = str(uuid.uuid4())
         self._process: subprocess.Popen[bytes] | None = None
-        # Others may have been the same service account before.
-        self._audit_start = cluster.layout.audit_log.stat().st_size
+        self._audit_log = AuditLog(cluster)
 
     # ------------------------------------------------------------ as the manifest says
 
@@ -186,12 +184,9 @@ class LocalPod:
         """What it has logged."""
         return self._log.read_text()
 
-    def requests(self) -> list[dict[str, Any]]:
+    def requests(self) -> list[Event]:
         """What the audit log has about its requests."""
-        with self._cluster.layout.audit_log.open("rb") as file:
-            file.seek(self._audit_start)
-            events = [json.loads(line) for line in file]
-        return [event for event in events if event["user"]["username"] == self.user]
+        return self._audit_log.requests(self.user)
 
     def stop(self) -> None:
         """Stop it as a kubelet does; it must end by itself."""

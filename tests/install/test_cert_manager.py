@@ -10,12 +10,13 @@ from rescheduler.extender.webhook.registration import CONFIGURATION_NAME
 from rescheduler.install.manifests import manifests
 from testcluster import TestCluster
 from testcluster.waiting import wait_until
+from tests.install.audit_log import refused
 from tests.install.cert_manager import CertManager, cert_manager_kinds, encoded
 from tests.install.features import NAMESPACE, POLICY, Features
 from tests.install.installs import INSTALLS, leftovers
 from tests.install.local_pod import LocalPod, Rendered
 from tests.install.local_scheduler import local_scheduler
-from tests.install.test_rights import DECISION, OWN_NAMESPACE, granted, installed
+from tests.install.test_rights import OWN_NAMESPACE, granted, installed
 
 REGISTRATION = (
     f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{CONFIGURATION_NAME}"
@@ -81,7 +82,7 @@ def test_certificates_of_cert_manager_are_served_and_their_renewal_is_noticed(
     events = controller.requests()
     bound = [each for each in events if each.get("objectRef", {}).get("subresource") == "binding"]
     assert [each["objectRef"]["name"] for each in bound] == ["scheduled"]
-    assert [each for each in events if each["annotations"][DECISION] != "allow"] == []
+    assert refused(events) == []
     assert "secrets" not in {right.resource for right in granted(rendered)}
     assert leftovers(audited) == []
     assert not client.exists(f"/api/v1/namespaces/{NAMESPACE}")

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, NamedTuple
 from urllib.error import HTTPError
 
 import pytest
@@ -21,6 +20,7 @@ from rescheduler.install.manifests import manifests
 from rescheduler.labels import MAINTENANCE
 from testcluster import TestCluster
 from testcluster.waiting import wait_until
+from tests.install.audit_log import Permission, refused, used
 from tests.install.features import POLICY, Features
 from tests.install.installs import INSTALLS, leftovers
 from tests.install.local_pod import LocalPod, Rendered
@@ -29,16 +29,6 @@ from tests.install.local_scheduler import local_scheduler
 OWN_NAMESPACE = "rescheduler-system"
 IS_EXHAUSTIVE = os.environ.get("EXHAUSTIVE") == "1"
 """The full install has the same roles as the controller alone, and some more."""
-DECISION = "authorization.k8s.io/decision"
-
-
-class Permission(NamedTuple):
-    """One right of a role."""
-
-    group: str
-    resource: str
-    verb: str
-    name: str = ""
 
 
 def granted(rendered: Rendered) -> set[Permission]:
@@ -64,16 +54,6 @@ def granted(rendered: Rendered) -> set[Permission]:
         for verb in rule["verbs"]
         for name in rule.get("resourceNames", [""])
     }
-
-
-def used(event: dict[str, Any]) -> tuple[Permission, Permission] | None:
-    """What a request needed, without the name of its object and with it."""
-    reference = event.get("objectRef")
-    if reference is None:
-        return None
-    resource = "/".join(filter(None, [reference["resource"], reference.get("subresource")]))
-    permission = Permission(reference.get("apiGroup", ""), resource, event["verb"])
-    return permission, permission._replace(name=reference.get("name", ""))
 
 
 @contextmanager
@@ -103,8 +83,7 @@ def test_rights_are_those_that_are_used(audited: TestCluster, install: str, tmp_
         finally:
             controller.kill()
     events = controller.requests()
-    refused = [event for event in events if event["annotations"][DECISION] != "allow"]
-    assert refused == []
+    assert refused(events) == []
     rights = [right for event in events if (found := used(event)) for right in found]
     assert granted(rendered) - {*rights} == set()
     assert leftovers(audited) == []
@@ -168,7 +147,7 @@ def use_scheduler(
     ]
     assert bound == ["scheduled"]
     events = scheduler.requests()
-    assert [event for event in events if event["annotations"][DECISION] != "allow"] == []
+    assert refused(events) == []
     assert "extension-apiserver-authentication" not in scheduler.log
     leases = [event for event in events if event.get("objectRef", {}).get("resource") == "leases"]
     assert {event["verb"] for event in leases} == {"get", "create", "update"}

@@ -18,7 +18,6 @@ from testcluster.__main__ import write_load
 from testcluster.applying import apply
 from testcluster.builders import daemonset
 from testcluster.realnodes import cgroups
-from testcluster.realnodes.example import Example
 from testcluster.realnodes.nodes import is_running
 from testcluster.realnodes.workloads import web_server
 from testcluster.waiting import wait_until
@@ -125,7 +124,7 @@ def test_stopping_the_cluster_leaves_nothing(fresh_cluster: FreshCluster) -> Non
 def load_script(fresh_cluster: FreshCluster, tmp_path: Path) -> tuple[TestCluster, Path]:
     """A cluster, and the script for people who want to send requests to it."""
     cluster = fresh_cluster(real_nodes=1, kwok=False)
-    write_load(cluster, tmp_path, Example("Deployment shop/web", "node-1", "http://10.200.0.1/"))
+    write_load(cluster, tmp_path, "http://10.200.0.1/")
     return cluster, tmp_path / "load"
 
 
