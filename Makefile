@@ -20,9 +20,16 @@ PYTEST_PARALLEL := $(BIN)/python -m pytest --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 
+# The versions of Kubernetes that have modules of their own, and what is tested on them.
+VERSIONS ?= $(basename $(notdir $(wildcard testcluster/go/versions/*.mod)))
+TESTS_OF_VERSIONS := tests/migration tests/controller tests/real_nodes tests/install \
+	tests/testcluster/test_real_cluster.py tests/testcluster/test_real_nodes.py \
+	tests/kube/test_server_features.py tests/extender/test_kube_scheduler.py \
+	--ignore-glob="*/test_killed_in_*"
+
 .DEFAULT_GOAL := help
 
-.PHONY: help install demo test test-fast test-real test-exhaustive check format manifests \
+.PHONY: help install demo test test-fast test-real test-exhaustive test-versions check format manifests \
 	bench cluster image lock clean
 
 help: ## list the targets
@@ -71,6 +78,13 @@ test-exhaustive: $(DEV) ## many more random clusters, rights of every install, w
 		tests/extender/test_http_server.py tests/planning/test_planner.py \
 		tests/simulation/cluster/scheduler/test_against_the_real_scheduler.py \
 		tests/simulation/cluster/nomination/test_random_nominations.py
+
+test-versions: $(DEV) ## moves, drains, placement, installs on older Kubernetes; VERSIONS=1.35
+	@failed=; for version in $(VERSIONS); do \
+		echo "Kubernetes $$version"; export KUBERNETES=$$version; \
+		{ $(BIN)/python -m testcluster build > /dev/null && $(PYTEST_PARALLEL) --numprocesses $(WORKERS) \
+			-m cluster $(TESTS_OF_VERSIONS); } || failed="$$failed $$version"; \
+	done; test -z "$$failed" || { echo "Failed on Kubernetes$$failed"; exit 1; }
 
 check: $(DEV) ## format, lint, strict types, layers
 	@$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-"""`python -m testcluster build` and `python -m testcluster run`."""
+"""`python -m testcluster build`, `python -m testcluster run` and others."""
 
 import argparse
 import os
@@ -23,6 +23,7 @@ from testcluster.build import (
 from testcluster.cache import report
 from testcluster.cluster import ClusterError, TestCluster
 from testcluster.example import fill_with_example
+from testcluster.pinning import pin
 from testcluster.prometheus import ensure_prometheus
 from testcluster.realnodes.addresses import MAX_NODES
 from testcluster.realnodes.example import Example, fill_real_nodes
@@ -47,12 +48,16 @@ def main() -> int:
         help="run real kubelets where this machine can, on at most "
         f"{MAX_NODES} nodes; the default is simulated nodes",
     )
+    pin_command = commands.add_parser("pin", help="name the modules of an older Kubernetes")
+    pin_command.add_argument("version", help="for example 1.35.8")
     kubectl = commands.add_parser("kubectl", help="run kubectl on the cluster of KUBECONFIG")
     kubectl.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     try:
         if options.command == "build":
             build_all()
+        elif options.command == "pin":
+            pin(options.version)
         elif options.command == "kubectl":
             return subprocess.call([ensure_binary(), "kubectl", *options.arguments])
         else:

@@ -18,6 +18,7 @@ from testcluster.build import (
     node_program,
     servers_program,
 )
+from testcluster.pinning import modules
 from testcluster.toolchain import (
     SOURCES,
     BuildError,
@@ -187,3 +188,18 @@ def test_an_older_kubernetes_has_the_staging_modules_of_its_own_version() -> Non
         lines = [line.split() for line in modules.read_text().splitlines() if "=>" in line]
         assert len(lines) > 30
         assert {line[3] for line in lines} == {f"v0.{number}"}
+
+
+def test_the_modules_of_an_older_kubernetes_are_those_that_it_was_released_with() -> None:
+    released = """
+require go.etcd.io/etcd/server/v3 v3.6.5
+replace (
+\tk8s.io/api => ./staging/src/k8s.io/api
+\tk8s.io/kubelet => ./staging/src/k8s.io/kubelet
+)
+"""
+    written = modules("1.35.8", released).splitlines()
+    assert "go.etcd.io/etcd/server/v3 v3.6.5" in written
+    assert "k8s.io/kubernetes v1.35.8" in written
+    for name in ("k8s.io/api", "k8s.io/kubelet"):
+        assert f"{name} => {name} v0.35.8" in written
