@@ -45,7 +45,7 @@ def controller_deployment() -> dict[Any, Tree]:
         {"name": "config", "configMap": {"name": CONFIG_NAME}},
         {When("certManager"): [serving_volume()]},
     ]
-    annotations: dict[Any, Tree] = {When("annotations"): {"annotations": SCRAPE_ANNOTATIONS}}
+    annotations: dict[Any, Tree] = {When("annotations"): SCRAPE_ANNOTATIONS}
     return deployment(CONTROLLER, Value("replicas"), controller_container(), volumes, annotations)
 
 

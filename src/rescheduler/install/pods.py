@@ -4,7 +4,7 @@ from typing import Any
 
 from rescheduler.install.metadata import labels, metadata
 from rescheduler.install.tree import Comment, Tree, Value
-from rescheduler.labels import HOSTNAME
+from rescheduler.labels import HANDOFF, HOSTNAME
 
 USER_ID = 65532
 """The user that images without a shell call `nonroot`."""
@@ -15,6 +15,14 @@ POD_SECURITY: dict[Any, Tree] = {
     "runAsGroup": USER_ID,
     "fsGroup": USER_ID,
     "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+OWN_MOVES: dict[Any, Tree] = {
+    Comment(
+        "Evicted where others are handed over: so the controller creates no pod in this namespace, "
+        "and a policy can forbid it."
+    ): None,
+    HANDOFF: "never",
 }
 
 CONTAINER_SECURITY: dict[Any, Tree] = {
@@ -41,12 +49,9 @@ def deployment(
     replicas: Tree,
     container: dict[Any, Tree],
     volumes: list[Tree],
-    pod_metadata: dict[Any, Tree] | None = None,
+    annotations: dict[Any, Tree] | None = None,
 ) -> dict[Any, Tree]:
-    """A Deployment of one container, whose pods prefer different nodes.
-
-    `pod_metadata`: what the pods have besides labels.
-    """
+    """A Deployment of one container, whose pods prefer different nodes."""
     selector = {"matchLabels": labels(component)}
     apart = {
         "weight": 100,
@@ -60,7 +65,10 @@ def deployment(
             "replicas": replicas,
             "selector": selector,
             "template": {
-                "metadata": {"labels": labels(component), **(pod_metadata or {})},
+                "metadata": {
+                    "labels": labels(component),
+                    "annotations": {**OWN_MOVES, **(annotations or {})},
+                },
                 "spec": {
                     "serviceAccountName": component,
                     "automountServiceAccountToken": True,
