@@ -156,7 +156,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"manifests"},
         {"scheduler_objects"},
         {"controller_objects", "roles"},
-        {"certificate_objects", "monitoring", "pods"},
+        {"admission_policies", "certificate_objects", "monitoring", "pods"},
         {"options", "rights"},
         {"metadata"},
         {"tree"},

@@ -27,7 +27,8 @@ def leftovers(cluster: TestCluster) -> list[str]:
     """What an install could leave in a cluster, by kind and name."""
     kinds = (
         "namespaces,customresourcedefinitions,mutatingwebhookconfigurations,clusterroles,"
-        "clusterrolebindings,priorityclasses,leases,secrets,configmaps,services,networkpolicies"
+        "clusterrolebindings,priorityclasses,leases,secrets,configmaps,services,networkpolicies,"
+        "validatingadmissionpolicies,validatingadmissionpolicybindings"
     )
     found = json.loads(cluster.kubectl("get", kinds, "--all-namespaces", "-o", "json"))["items"]
     return [

@@ -22,7 +22,10 @@ from tests.install.test_kustomize import by_identity
 
 NAMESPACE = "default"
 RELEASE_NAMESPACE = "rescheduler"
-INDEPENDENT = ("networkPolicy.enabled", "crds.install", "monitoring.annotations", *MONITORING)
+INDEPENDENT = (
+    *("networkPolicy.enabled", "crds.install", "monitoring.annotations"),
+    *("admissionPolicies.enabled", *MONITORING),
+)
 """Each of them adds objects that no other switch changes, so they are switched together."""
 SWITCHES = [
     option.path for option in OPTIONS if option.schema == BOOLEAN and option.path not in INDEPENDENT
@@ -36,7 +39,12 @@ OTHER_VALUES: dict[str, Any] = {
     "image.tag": "1.2.3",
     "imagePullSecrets": [{"name": "pull"}],
     "replicas": 3,
-    "policy": {"cpuThreshold": 70.5, "enabledStrategies": ["NodeMaintenance"]},
+    "policy": {
+        "cpuThreshold": 70.5,
+        "enabledStrategies": ["NodeMaintenance"],
+        "excludedNamespaces": ["vault"],
+    },
+    "admissionPolicies.enabled": True,
     "nodeSelector": {"kubernetes.io/os": "linux"},
     "tolerations": [{"key": "infra", "operator": "Exists"}],
     "resources": {"limits": {"memory": "1Gi"}},

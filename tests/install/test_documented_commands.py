@@ -101,6 +101,7 @@ PRINTED = [
     "rescheduler manifests --install controller-only",
     "rescheduler manifests --install read-only",
     "rescheduler manifests --install read-only | kubectl apply -f -",
+    "rescheduler manifests --admission-policies",
     "rescheduler manifests --cert-manager --namespace rescheduler > rescheduler.yaml",
 ]
 HELM_INSTALLS = [

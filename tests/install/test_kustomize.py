@@ -49,6 +49,24 @@ def test_kustomize_gives_what_the_code_declares(
     assert built(cluster, tmp_path / "deploy") == by_identity(manifests(MONITORING, namespace))
 
 
+@pytest.mark.parametrize("namespace", ["default", "elsewhere"])
+def test_kustomize_adds_the_admission_policies(
+    cluster: TestCluster, namespace: str, tmp_path: Path
+) -> None:
+    shutil.copytree(DEPLOY, tmp_path / "deploy")
+    file, component = tmp_path / "deploy" / "kustomization.yaml", "components: [admission-policies]"
+    text = file.read_text().replace("namespace: rescheduler", f"namespace: {namespace}")
+    file.write_text(text.replace(f"# {component}", component))
+    found = built(cluster, tmp_path / "deploy")
+    policies = [each for (kind, _), each in found.items() if "AdmissionPolicy" in kind]
+    text = "\n---\n".join(map(json.dumps, policies))
+    cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", input=text)
+    for each in policies:
+        # kustomize takes them for namespaced; kubectl and the server leave it out.
+        assert each["metadata"].pop("namespace") == namespace
+    assert found == by_identity(manifests({"admissionPolicies.enabled": True}, namespace))
+
+
 @pytest.mark.parametrize("page", ["deployment.md", "logs-and-events.md"])
 def test_what_a_page_adds_by_a_patch_is_what_its_values_add(
     cluster: TestCluster, page: str, tmp_path: Path

@@ -1,7 +1,8 @@
 """Each install has the rights that it uses, and uses the rights that it has.
 
-The controller runs as its own service account on a real API server, with the roles that are
-shipped, and does everything that it can do. The audit log says what it asked for.
+The controller runs as its own service account on a real API server, with the roles and the
+admission policies that are shipped, and does everything that it can do. The audit log says what it
+asked for, and what was refused.
 """
 
 import json
@@ -26,6 +27,7 @@ OWN_NAMESPACE = "rescheduler-system"
 IS_EXHAUSTIVE = os.environ.get("EXHAUSTIVE") == "1"
 """The full install has the same roles as the controller alone, and some more."""
 DECISION = "authorization.k8s.io/decision"
+REFUSED_BY_POLICY = "validation.policy.admission.k8s.io/validation_failure"
 
 
 class Permission(NamedTuple):
@@ -85,7 +87,8 @@ def installed(cluster: TestCluster, rendered: Rendered) -> Iterator[None]:
 
 @pytest.mark.parametrize("install", INSTALLS if IS_EXHAUSTIVE else ["full", "read-only"])
 def test_rights_are_those_that_are_used(audited: TestCluster, install: str, tmp_path: Path) -> None:
-    rendered = Rendered(manifests({**INSTALLS[install], "policy": POLICY}, OWN_NAMESPACE))
+    options = {**INSTALLS[install], "policy": POLICY, "admissionPolicies.enabled": True}
+    rendered = Rendered(manifests(options, OWN_NAMESPACE))
     features = Features(audited)
     are_moved = install != "read-only"
     with features.workloads(are_moved=are_moved), installed(audited, rendered):
@@ -100,6 +103,7 @@ def test_rights_are_those_that_are_used(audited: TestCluster, install: str, tmp_
     events = controller.requests()
     refused = [event for event in events if event["annotations"][DECISION] != "allow"]
     assert refused == []
+    assert [event for event in events if REFUSED_BY_POLICY in event["annotations"]] == []
     rights = [right for event in events if (found := used(event)) for right in found]
     assert granted(rendered) - {*rights} == set()
     assert leftovers(audited) == []

@@ -1,6 +1,7 @@
 """The files of `deploy/`: what `kubectl apply -k deploy/` installs."""
 
 from rescheduler.install.manifests import (
+    ADMISSION_FILE,
     DEFAULT_NAMESPACE,
     MONITORING_FILE,
     resolved_files,
@@ -35,6 +36,9 @@ resources:
 {resources}
 # With the Prometheus operator, and a Grafana that collects ConfigMaps:
 # components: [monitoring]
+# With policies that hold the account of the controller to what it has to write; and with both:
+# components: [admission-policies]
+# components: [monitoring, admission-policies]
 images:
 - name: rescheduler
   newTag: "{tag}"
@@ -43,9 +47,10 @@ images:
   newTag: {scheduler_tag}
 """
 
+COMPONENT = {"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component"}
+
 MONITORING_COMPONENT = {
-    "apiVersion": "kustomize.config.k8s.io/v1alpha1",
-    "kind": "Component",
+    **COMPONENT,
     "resources": ["operator.yaml"],
     "configMapGenerator": [
         {
@@ -89,6 +94,7 @@ def kustomize_files() -> dict[str, str]:
         CONFIG_FILE: GENERATED + configuration,
         **found,
         **{f"monitoring/{name}": content for name, content in monitoring_files().items()},
+        **{f"admission-policies/{name}": content for name, content in admission_files().items()},
     }
 
 
@@ -101,4 +107,13 @@ def monitoring_files() -> dict[str, str]:
         "operator.yaml": GENERATED + stream(resolved_files(chosen)[MONITORING_FILE]),
         RULES_FILE: GENERATED + plain[RULES_FILE],
         DASHBOARD_FILE: plain[DASHBOARD_FILE],
+    }
+
+
+def admission_files() -> dict[str, str]:
+    """The optional component that holds our account to what it has to write."""
+    objects = resolved_files({"admissionPolicies.enabled": True})[ADMISSION_FILE]
+    return {
+        "kustomization.yaml": GENERATED + dumped({**COMPONENT, "resources": ["policies.yaml"]}),
+        "policies.yaml": GENERATED + stream(objects),
     }

@@ -21,6 +21,9 @@ SERVING, MONITORING = "serving", "monitoring"
 
 SERVICE_ENDS = (".svc", ".svc.cluster.local")
 
+NODE_LEASES = "kube-node-lease"
+"""A namespace without pods: a list of namespaces that a policy is about may not be empty."""
+
 JsonSchema = Mapping[str, Any]
 
 BOOLEAN: JsonSchema = {"type": "boolean"}
@@ -58,6 +61,7 @@ class InstallOption:
         return self.schema["type"] in ("object", "array")
 
 
+EXCLUDED_NAMESPACES = ["kube-system", "kube-public"]
 DEFAULT_POLICY: dict[str, Any] = {
     "reschedulingInterval": "30s",
     "enabledStrategies": [
@@ -67,7 +71,7 @@ DEFAULT_POLICY: dict[str, Any] = {
     "memoryThreshold": 80.0,
     "imbalanceThreshold": 20.0,
     "maxReschedulePods": 10,
-    "excludedNamespaces": ["kube-system", "kube-public"],
+    "excludedNamespaces": EXCLUDED_NAMESPACES,
     "excludedPodSelector": "",
 }
 
@@ -196,6 +200,15 @@ OPTIONS = (
         "collector of traces.",
     ),
     InstallOption(
+        "admissionPolicies.enabled",
+        False,
+        BOOLEAN,
+        "Install ValidatingAdmissionPolicies (Kubernetes 1.30) that let the account of the "
+        "controller write only what it has to. Pods in the namespaces of policy.excludedNamespaces "
+        "then stay whoever asks for a move, and privileged pods cannot be handed over; "
+        "docs/security.md says what is stopped.",
+    ),
+    InstallOption(
         "monitoring.annotations",
         True,
         BOOLEAN,
@@ -249,6 +262,10 @@ def resolved_options(chosen: Mapping[str, Any], namespace: str) -> dict[str, Any
         **options,
         "image": f"{options['image.repository']}:{tag}",
         "namespace": namespace,
+        "closedNamespaces": [
+            *(options["policy"].get("excludedNamespaces", EXCLUDED_NAMESPACES) or ()),
+            NODE_LEASES,
+        ],
         "serviceNames": [CONTROLLER, *(f"{CONTROLLER}.{namespace}{end}" for end in SERVICE_ENDS)],
         "certificateKey": f"{namespace}/{CONTROLLER}",
         "readinessPort": SERVING if serves else MONITORING,
@@ -272,6 +289,7 @@ def switches_of(options: Mapping[str, Any]) -> set[str]:
         "ownCertificates": extender and not options["certManager.enabled"],
         "scheduler": extender and options["scheduler.enabled"],
         "networkPolicy": options["networkPolicy.enabled"],
+        "admissionPolicies": moves and options["admissionPolicies.enabled"],
         "annotations": options["monitoring.annotations"],
         "podMonitor": options["monitoring.podMonitor"],
         "alerts": options["monitoring.alerts"],
@@ -298,6 +316,8 @@ EXPRESSIONS = Expressions(
         "(.Values.image.tag | default .Chart.AppVersion) | quote",
         "scheduler.image": ".Values.scheduler.image | quote",
         "namespace": ".Release.Namespace",
+        "closedNamespaces": f"append (.Values.policy.excludedNamespaces | default list) "
+        f'"{NODE_LEASES}"',
         "serviceNames": f"list {' '.join(_SERVICE_NAMES)}",
         "certificateKey": f'printf "%s/{CONTROLLER}" .Release.Namespace',
         "readinessPort": f'ternary "{SERVING}" "{MONITORING}" ({_EXTENDER})',
@@ -315,6 +335,7 @@ EXPRESSIONS = Expressions(
         "ownCertificates": f"and (not .Values.certManager.enabled) ({_EXTENDER})",
         "scheduler": f"and .Values.scheduler.enabled ({_EXTENDER})",
         "networkPolicy": ".Values.networkPolicy.enabled",
+        "admissionPolicies": "and .Values.admissionPolicies.enabled (not .Values.dryRun)",
         "annotations": ".Values.monitoring.annotations",
         "podMonitor": ".Values.monitoring.podMonitor",
         "alerts": ".Values.monitoring.alerts",
@@ -325,6 +346,7 @@ EXPRESSIONS = Expressions(
         {
             "alertRules",
             "apiServerPorts",
+            "closedNamespaces",
             "monitoringLabels",
             "serviceNames",
             *(option.path for option in OPTIONS if option.is_structured),

@@ -52,6 +52,14 @@ def manifests(
             "installed, and a dashboard for Grafana.",
         ),
     ] = False,
+    admission_policies: Annotated[
+        bool,
+        typer.Option(
+            "--admission-policies",
+            help="Add policies that let the account of the controller write only what it has to. "
+            "They need Kubernetes 1.30.",
+        ),
+    ] = False,
     kustomize: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write a kustomization to this directory instead."),
@@ -81,6 +89,7 @@ def manifests(
             raise SettingsError(f"--cert-manager: an install that is {install} has no certificates")
         options = chosen_options(install, image, scheduler_image)
         options["certManager.enabled"] = cert_manager
+        options["admissionPolicies.enabled"] = admission_policies
         for part in ("podMonitor", "alerts", "dashboard"):
             options[f"monitoring.{part}"] = monitoring
         objects = resolved_files(options, namespace).values()
