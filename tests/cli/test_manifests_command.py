@@ -10,7 +10,7 @@ from rescheduler.cli import BAD_INPUT, run
 from rescheduler.install.chart import chart_files
 from rescheduler.install.kustomize import kustomize_files
 from rescheduler.install.manifests import manifests
-from tests.install.installs import MONITORING
+from tests.install.installs import IMAGE, MONITORING, SCHEDULER
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
@@ -26,13 +26,15 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[st
         ("read-only", {"dryRun": True}),
         ("full --cert-manager", {"certManager.enabled": True}),
         ("full --monitoring", MONITORING),
+        ("full --scheduler-image registry.example/kube-scheduler:v1.2.3", SCHEDULER),
     ],
 )
 def test_an_install_is_printed(
     capsys: pytest.CaptureFixture[str], install: str, options: dict[str, Any]
 ) -> None:
-    found = printed(capsys, "--install", *install.split(), "--namespace", "ops")
-    assert found == manifests(options, "ops")
+    image = ("--image", "registry.example/rescheduler")
+    found = printed(capsys, "--install", *install.split(), "--namespace", "ops", *image)
+    assert found == manifests(IMAGE | options, "ops")
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,7 @@ def test_an_install_is_printed(
         ("tools/mover:1.2", "tools/mover:1.2"),
         ("host.example:5000/mover:1.2", "host.example:5000/mover:1.2"),
         ("host.example:5000/mover", "host.example:5000/mover:0.1.0"),
+        ("host.example:5000/mover@sha256:abc", "host.example:5000/mover@sha256:abc"),
     ],
 )
 def test_an_image_may_name_a_registry_with_a_port(
@@ -65,8 +68,15 @@ def test_files_are_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     [
         (("--namespace", "Not_A_Name"), "--namespace 'Not_A_Name': expected the name"),
         (
-            ("--install", "read-only", "--cert-manager"),
+            ("--install", "read-only", "--cert-manager", "--image=a/b"),
             "--cert-manager: an install that is read-on",
+        ),
+        ((), "--image is not set: name an image of rescheduler that your nodes can pull"),
+        (("--image", ""), "--image is not set"),
+        (("--image=:1.2",), "--image is not set"),
+        (
+            ("--install=read-only", "--image=a/b", "--scheduler-image=c/d:v1"),
+            "--scheduler-image: an install that is read-only has no extender",
         ),
         (("--chart", "/dev/null/chart"), "/dev/null/chart: cannot write there: Not a directory"),
     ],

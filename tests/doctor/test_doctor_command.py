@@ -7,8 +7,10 @@ from pathlib import Path
 
 from rescheduler.install.manifests import manifests
 from testcluster import TestCluster
+from testcluster.applying import apply
 from testcluster.waiting import wait_until
 from tests.conftest import FreshCluster
+from tests.install.installs import INSTALLS
 
 COMMAND = Path(sys.executable).with_name("rescheduler")
 NAMESPACE = "moving-company"
@@ -33,7 +35,7 @@ def subjects(findings: Findings, health: str) -> set[str]:
 
 
 def install(cluster: TestCluster) -> None:
-    objects = {"apiVersion": "v1", "kind": "List", "items": manifests({}, NAMESPACE)}
+    objects = {"apiVersion": "v1", "kind": "List", "items": manifests(INSTALLS["full"], NAMESPACE)}
     cluster.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(objects))
 
 
@@ -56,13 +58,18 @@ def test_an_installation_is_looked_over_from_nothing_to_a_leader(
     unfilled = {"leader", "webhook", "certificate", "way to the webhook", "second scheduler"}
     found = doctor(cluster, code=1)
     assert subjects(found, "bad") == {"controller", *unfilled}
+    assert "its replicas create it" in found["leader"]["todo"]
     assert found["controller"]["detail"] == "0 of 2 replicas are ready"
     assert "no endpoints available" in found["way to the webhook"]["detail"]
 
     # Somebody leads, and a right is taken away.
-    lease = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/rescheduler"
-    held = {"holderIdentity": "rescheduler-1", "leaseDurationSeconds": 15}
-    cluster.client.patch(lease, {"spec": held})
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "rescheduler", "namespace": NAMESPACE},
+        "spec": {"holderIdentity": "rescheduler-1", "leaseDurationSeconds": 15},
+    }
+    apply(cluster, lease)
     role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/rescheduler-move"
     rules = cluster.client.get(role)["rules"]
     kept = [rule for rule in rules if rule["resources"] != ["pods/eviction"]]

@@ -1,11 +1,17 @@
 """What is judged without asking the API server."""
 
 import base64
+import json
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
-from rescheduler.controller.leader_election.lease_object import LeaseSpec, micro_time
+from rescheduler.controller.leader_election.lease_object import (
+    LeaseSpec,
+    micro_time,
+    new_lease,
+)
 from rescheduler.doctor.findings import Health
 from rescheduler.doctor.installation import Installation
 from rescheduler.doctor.lease_check import lease_finding
@@ -30,6 +36,14 @@ def test_a_lease_is_held_until_it_was_not_renewed_for_twice_its_time(
 ) -> None:
     spec = LeaseSpec(holder, 15, renew_time=micro_time(NOW - timedelta(seconds=seconds_ago)))
     assert lease_finding("leader", spec, NOW).health == health
+
+
+def test_a_new_lease_that_no_replica_takes_is_bad() -> None:
+    new = json.loads(json.dumps(new_lease("a/b", 15, NOW)["spec"]))
+    spec = msgspec.convert(new, LeaseSpec)
+    assert lease_finding("leader", spec, NOW).health == Health.DOUBTFUL
+    finding = lease_finding("leader", spec, NOW + timedelta(minutes=1))
+    assert (finding.health, finding.detail) == (Health.BAD, "nobody leads, so nothing is done")
 
 
 def test_a_holder_whose_clock_is_ahead_leads_all_the_same() -> None:

@@ -14,7 +14,7 @@ from rescheduler.extender.webhook.registration import (
     WebhookAddress,
     configuration,
 )
-from rescheduler.install.pods import CONTAINER_SECURITY, POD_SECURITY
+from rescheduler.install.options import CONTAINER_SECURITY, POD_SECURITY
 from rescheduler.labels import (
     CORDONED_BY,
     MIGRATION_ID,

@@ -2,16 +2,18 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+from rescheduler.install.kustomize import MISSING_IMAGE
 from testcluster import TestCluster
 from testcluster.__main__ import write_kubectl
 from testcluster.waiting import wait_until
-from tests.install.installs import wait_until_kinds_are_served
-from tests.install.test_files import ROOT
+from tests.install.installs import IMAGE, wait_until_kinds_are_served
+from tests.install.test_files import DEPLOY, ROOT
 from tests.interrupts import interruptible
 
 PAGES = [
@@ -24,7 +26,7 @@ PAGES = [
 COMMAND = re.compile(r"(?:\$ )?((?:\.venv/bin/)?(?:kubectl|helm|kind|make|rescheduler) \S.*)")
 REMOVAL = re.compile(r"\b(delete|uninstall)\b")
 BASH = Path("/bin/bash")
-USED_FILES = ("deploy", "charts", "examples")
+USED_FILES = ("charts", "examples")
 COMMAND_SECONDS = 300.0
 
 
@@ -53,6 +55,9 @@ class Terminal:
         self._directory.mkdir()
         for name in USED_FILES:
             (self._directory / name).symlink_to(ROOT / name)
+        shutil.copytree(DEPLOY, self._directory / "deploy")
+        file = self._directory / "deploy" / "kustomization.yaml"
+        file.write_text(file.read_text().replace(MISSING_IMAGE, IMAGE["image.repository"]))
         programs = directory / "bin"
         programs.mkdir()
         write_kubectl(cluster, programs)

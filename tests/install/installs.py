@@ -1,4 +1,4 @@
-"""The three installs that are shipped, and what one could leave behind."""
+"""The installs that are shipped, and what one could leave behind."""
 
 import json
 from typing import Any
@@ -8,10 +8,18 @@ from testcluster.client import ApiError
 from testcluster.waiting import wait_until
 from tests.conftest import CRDS
 
+IMAGE: dict[str, Any] = {"image.repository": "registry.example/rescheduler"}
+SCHEDULER: dict[str, Any] = {
+    "scheduler.enabled": True,
+    "scheduler.image.repository": "registry.example/kube-scheduler",
+    "scheduler.image.tag": "v1.2.3",
+}
+
 INSTALLS: dict[str, dict[str, Any]] = {
-    "full": {},
-    "controller-only": {"extender.enabled": False},
-    "read-only": {"dryRun": True},
+    "full": IMAGE | SCHEDULER,
+    "default": IMAGE,
+    "controller-only": IMAGE | {"extender.enabled": False},
+    "read-only": IMAGE | {"dryRun": True},
 }
 """By name: the options that differ from their defaults."""
 
@@ -21,6 +29,8 @@ MONITORING: dict[str, Any] = {
     "monitoring.dashboard": True,
 }
 """What the Prometheus operator and Grafana can be given."""
+
+ADMISSION_POLICIES: dict[str, Any] = {"admissionPolicies.enabled": True}
 
 
 def leftovers(cluster: TestCluster) -> list[str]:

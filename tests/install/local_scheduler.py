@@ -27,7 +27,8 @@ def local_scheduler(
     assert program == "kube-scheduler"
     shipped = pod.mount("config") / "scheduler-configuration.yaml"
     configuration = yaml.safe_load(shipped.read_text())
-    configuration["clientConnection"] = {"kubeconfig": str(pod.write_kubeconfig())}
+    kubeconfig = str(pod.write_kubeconfig())
+    configuration["clientConnection"] = {"kubeconfig": kubeconfig}
     (extender,) = configuration["extenders"]
     assert extender["urlPrefix"] == "https://rescheduler:443/extender"
     extender["urlPrefix"] = f"https://localhost:{controller.port}/extender"
@@ -38,10 +39,10 @@ def local_scheduler(
     changed = directory / "configuration.yaml"
     changed.write_text(yaml.safe_dump(configuration))
     arguments = [each.replace(str(shipped), str(changed)) for each in arguments]
-    serving_options = serving(cluster.layout, pod.port)
-    scheduler = Component(
-        program, cluster.binary, [*arguments, *serving_options], directory / "log", {}
-    )
+    # A pod finds both by itself.
+    accounts = [f"--{who}-kubeconfig={kubeconfig}" for who in ("authentication", "authorization")]
+    options = [*arguments, *accounts, *serving(cluster.layout, pod.port)]
+    scheduler = Component(program, cluster.binary, options, directory / "log", {})
     scheduler.start()
     try:
         yield pod

@@ -27,7 +27,7 @@ from tests.install.attacks import (
     Attacker,
     new_pod,
 )
-from tests.install.installs import wait_until_kinds_are_served
+from tests.install.installs import ADMISSION_POLICIES, IMAGE, wait_until_kinds_are_served
 
 POLICY_KINDS = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 TOKEN_REQUEST = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
@@ -35,7 +35,7 @@ TOKEN_REQUEST = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest
 
 def installed_objects() -> tuple[list[JsonObject], list[JsonObject]]:
     """What an attacker meets of an install, and its policies. Nothing of it runs."""
-    objects = manifests({"admissionPolicies.enabled": True}, OWN)
+    objects = manifests(IMAGE | ADMISSION_POLICIES, OWN)
     policies = [each for each in objects if each["kind"] in POLICY_KINDS]
     others = [each for each in objects if each not in policies and each["kind"] != "Deployment"]
     return others, policies

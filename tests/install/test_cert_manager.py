@@ -12,7 +12,7 @@ from testcluster import TestCluster
 from testcluster.waiting import wait_until
 from tests.install.cert_manager import CertManager, cert_manager_kinds, encoded
 from tests.install.features import NAMESPACE, POLICY, Features
-from tests.install.installs import leftovers
+from tests.install.installs import INSTALLS, leftovers
 from tests.install.local_pod import LocalPod, Rendered
 from tests.install.local_scheduler import local_scheduler
 from tests.install.test_rights import DECISION, OWN_NAMESPACE, granted, installed
@@ -38,7 +38,7 @@ def serial_number(port: int, authority: bytes) -> int:
 def test_certificates_of_cert_manager_are_served_and_their_renewal_is_noticed(
     audited: TestCluster, tmp_path: Path
 ) -> None:
-    options = {"certManager.enabled": True, "policy": POLICY}
+    options = INSTALLS["full"] | {"certManager.enabled": True, "policy": POLICY}
     rendered = Rendered(manifests(options, OWN_NAMESPACE))
     features = Features(audited)
     client = audited.client

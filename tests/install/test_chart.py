@@ -3,19 +3,27 @@
 import itertools
 import json
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rescheduler.install.manifests import manifests
-from rescheduler.install.options import BOOLEAN, DEFAULTS, OPTIONS
+from rescheduler.install.options import BOOLEAN, DEFAULTS, OPTIONS, PROJECT_VERSION, nested
 from testcluster import TestCluster
 from testcluster.waiting import wait_until
 from tests.install.cert_manager import serve_cert_manager_kinds
-from tests.install.helm import Helm, Objects
-from tests.install.installs import MONITORING, leftovers, wait_until_kinds_are_served
+from tests.install.helm import Helm, Objects, objects_in, settings
+from tests.install.installs import (
+    IMAGE,
+    MONITORING,
+    SCHEDULER,
+    leftovers,
+    wait_until_kinds_are_served,
+)
 from tests.install.prometheus_operator import serve_operator_kinds
 from tests.install.test_files import CHART
 from tests.install.test_kustomize import by_identity
@@ -31,12 +39,19 @@ SWITCHES = [
     option.path for option in OPTIONS if option.schema == BOOLEAN and option.path not in INDEPENDENT
 ]
 COMBINATIONS = [
-    {**dict(zip(SWITCHES, values, strict=True)), **dict.fromkeys(INDEPENDENT, others)}
+    {
+        **IMAGE,
+        **SCHEDULER,
+        **dict(zip(SWITCHES, values, strict=True)),
+        **dict.fromkeys(INDEPENDENT, others),
+    }
     for *values, others in itertools.product([True, False], repeat=len(SWITCHES) + 1)
 ]
 OTHER_VALUES: dict[str, Any] = {
     "image.repository": "registry.example:5000/tools/rescheduler",
     "image.tag": "1.2.3",
+    **SCHEDULER,
+    "scheduler.image.digest": "sha256:abc",
     "imagePullSecrets": [{"name": "pull"}],
     "replicas": 3,
     "policy": {
@@ -53,6 +68,11 @@ OTHER_VALUES: dict[str, Any] = {
     "scheduler.extraArgs": ["--v=4"],
     "networkPolicy.extraEgress": [{"ports": [{"port": 4318, "protocol": "TCP"}]}],
     "networkPolicy.apiServerPorts": [8443],
+    "networkPolicy.apiServerCidrs": ["10.0.0.0/28", "fd00::/120"],
+    "networkPolicy.dnsPeers": [{"ipBlock": {"cidr": "169.254.20.10/32"}}],
+    "podSecurityContext": {"fsGroup": 1000},
+    "scheduler.podSecurityContext": {"runAsUser": None},
+    "securityContext": {"runAsUser": 1000},
     "networkPolicy.monitoringFrom": [{"namespaceSelector": {"matchLabels": {"team": "ops"}}}],
     "monitoring.alerts": True,
     "monitoring.labels": {"release": "prometheus"},
@@ -64,7 +84,8 @@ def merged(default: Any, value: Any) -> Any:
     """What Helm makes of a value and its default."""
     if not isinstance(default, dict):
         return value
-    return default | {key: merged(default.get(key), inner) for key, inner in value.items()}
+    found = default | {key: merged(default.get(key), inner) for key, inner in value.items()}
+    return {key: inner for key, inner in found.items() if inner is not None}
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +123,31 @@ def test_the_chart_gives_what_the_code_declares_for_other_values(helm: Helm) -> 
     assert by_identity(found) == by_identity(as_the_code_declares(OTHER_VALUES))
 
 
+def test_an_image_is_asked_for_before_anything_is_installed(helm: Helm) -> None:
+    missing = {
+        "scheduler.image": IMAGE | SCHEDULER | {"scheduler.image.repository": ""},
+        "image": {},
+    }
+    for path, values in missing.items():
+        done = helm.run("template", "test", str(CHART), *settings(values))
+        assert done.returncode != 0
+        assert f"{path}.repository is not set: name an image of" in done.stderr
+        assert f"--set {path}.repository=registry.example/" in done.stderr
+
+
+@pytest.mark.parametrize("version", ["v1.33.5", "v1.33.5+k3s1", "v1.33.5-gke.1080000"])
+def test_the_second_scheduler_has_the_version_of_the_cluster(helm: Helm, version: str) -> None:
+    values = IMAGE | SCHEDULER | {"scheduler.image.tag": ""}
+    command = ("template", "test", str(CHART), f"--kube-version={version}", *settings(values))
+    images = [
+        container["image"]
+        for each in objects_in(helm(*command))
+        if each["kind"] == "Deployment"
+        for container in each["spec"]["template"]["spec"]["containers"]
+    ]
+    assert "registry.example/kube-scheduler:v1.33.5" in images
+
+
 def test_the_server_accepts_every_combination_of_switches(
     cluster: TestCluster, rendered: list[Objects]
 ) -> None:
@@ -117,6 +163,43 @@ def test_the_server_accepts_every_combination_of_switches(
     assert output.count("(server dry run)") == len(distinct)
 
 
+@pytest.fixture
+def parent_chart(tmp_path: Path) -> Path:
+    """A chart of somebody else that has ours as a dependency."""
+    parent = tmp_path / "platform"
+    dependency = {
+        "name": "rescheduler",
+        "version": PROJECT_VERSION,
+        "condition": "rescheduler.enabled",
+        "tags": ["scheduling"],
+    }
+    chart = {"apiVersion": "v2", "name": "platform", "version": "1.0.0"}
+    values = {"global": {"registry": "x"}, "rescheduler": {"enabled": True, **nested(IMAGE)}}
+    shutil.copytree(CHART, parent / "charts" / "rescheduler")
+    (parent / "Chart.yaml").write_text(yaml.safe_dump(chart | {"dependencies": [dependency]}))
+    (parent / "values.yaml").write_text(yaml.safe_dump(values))
+    return parent
+
+
+def test_the_chart_can_be_a_dependency_of_another(
+    audited: TestCluster, helm_binary: Path, parent_chart: Path, tmp_path: Path
+) -> None:
+    helm = Helm(helm_binary, tmp_path, audited.kubeconfig)
+    found = objects_in(helm("template", "test", str(parent_chart), "--namespace", NAMESPACE))
+    assert by_identity(found) == by_identity(as_the_code_declares(IMAGE))
+    off = helm("template", "test", str(parent_chart), "--set", "rescheduler.enabled=false")
+    assert objects_in(off) == []
+
+    place = ("--namespace", RELEASE_NAMESPACE)
+    helm("install", "platform", str(parent_chart), *place, "--create-namespace")
+    path = f"/apis/apps/v1/namespaces/{RELEASE_NAMESPACE}/deployments/rescheduler"
+    assert audited.client.exists(path)
+    wait_until_kinds_are_served(audited)
+    helm("uninstall", "platform", *place, "--wait")
+    audited.client.delete(f"/api/v1/namespaces/{RELEASE_NAMESPACE}")
+    wait_until(lambda: leftovers(audited) == [], what="nothing is left")
+
+
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
@@ -128,7 +211,7 @@ def test_the_server_accepts_every_combination_of_switches(
     ],
 )
 def test_a_wrong_value_is_refused_by_name(helm: Helm, value: str, problem: str) -> None:
-    done = helm.run("template", "test", str(CHART), f"--set-json={value}")
+    done = helm.run("template", "test", str(CHART), f"--set-json={value}", *settings(IMAGE))
     assert done.returncode != 0
     assert problem in done.stderr
 
@@ -137,7 +220,15 @@ def test_a_release_is_installed_changed_and_removed(
     audited: TestCluster, helm_binary: Path, tmp_path: Path
 ) -> None:
     helm = Helm(helm_binary, tmp_path, audited.kubeconfig)
-    helm("install", "mover", str(CHART), "--namespace", RELEASE_NAMESPACE, "--create-namespace")
+    helm(
+        "install",
+        "mover",
+        str(CHART),
+        "--namespace",
+        RELEASE_NAMESPACE,
+        "--create-namespace",
+        *settings(IMAGE),
+    )
     client = audited.client
     role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/rescheduler-move"
     assert client.exists(role)

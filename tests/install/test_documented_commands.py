@@ -37,6 +37,7 @@ NOT_RUN = {
     "kind load docker-image rescheduler:0.1.0": NO_KIND,
     "kubectl -n rescheduler logs deployment/rescheduler": NO_LOGS,
     "kubectl -n rescheduler logs deployment/rescheduler --follow": NO_LOGS,
+    "kubectl -n rescheduler get lease rescheduler": "no replica runs that creates it",
     "kubectl get nodes,pods,… -A -o json": "tests/files reads such files",
     "kubectl apply --prune": ONLY_NAMED,
     "kubectl drain": ONLY_NAMED,
@@ -85,7 +86,6 @@ DOCTOR = "rescheduler doctor"
 KUSTOMIZED = [
     "kubectl apply -k deploy/",
     "kubectl -n rescheduler rollout status deployment/rescheduler",
-    "kubectl -n rescheduler get lease rescheduler",
     "kubectl -n rescheduler get endpointslices",
     "kubectl -n kube-system get pods -l component=kube-scheduler -o yaml",
     "kubectl get pods -A -l scheduler.alpha.kubernetes.io/migration-status=in-progress",
@@ -95,22 +95,24 @@ KUSTOMIZED = [
     "kubectl apply -k deploy/",
     "kubectl delete -k deploy/",
 ]
+MANIFESTS = "rescheduler manifests --image YOUR-REGISTRY/rescheduler"
 PRINTED = [
-    "rescheduler manifests | kubectl apply -f -",
-    "rescheduler manifests | kubectl delete -f -",
-    "rescheduler manifests --install controller-only",
-    "rescheduler manifests --install read-only",
-    "rescheduler manifests --install read-only | kubectl apply -f -",
-    "rescheduler manifests --admission-policies",
-    "rescheduler manifests --cert-manager --namespace rescheduler > rescheduler.yaml",
+    f"{MANIFESTS} | kubectl apply -f -",
+    f"{MANIFESTS} | kubectl delete -f -",
+    "rescheduler manifests --image rescheduler:0.1.0 | kubectl apply -f -",
+    f"{MANIFESTS} | kubectl delete -f -",
+    f"{MANIFESTS} --install read-only | kubectl apply -f -",
+    f"{MANIFESTS} --cert-manager --namespace rescheduler > rescheduler.yaml",
 ]
+REPOSITORY = "--set image.repository=YOUR-REGISTRY/rescheduler"
 HELM_INSTALLS = [
-    "helm install rescheduler charts/rescheduler -n rescheduler --create-namespace",
+    f"helm install rescheduler charts/rescheduler -n rescheduler --create-namespace {REPOSITORY}",
     "helm install rescheduler charts/rescheduler --namespace rescheduler --create-namespace "
-    "--set image.repository=YOUR-REGISTRY/rescheduler "
-    "--set scheduler.image=YOUR-REGISTRY/kube-scheduler:YOUR-VERSION",
+    f"{REPOSITORY} "
+    "--set scheduler.enabled=true "
+    "--set scheduler.image.repository=YOUR-REGISTRY/kube-scheduler",
     "helm install rescheduler charts/rescheduler --namespace rescheduler --create-namespace "
-    "--set certManager.enabled=true",
+    f"{REPOSITORY} --set certManager.enabled=true",
 ]
 HELM_UNINSTALL = "helm uninstall rescheduler -n rescheduler"
 
@@ -181,12 +183,12 @@ def test_commands_of_kubectl_and_rescheduler_do_what_the_documents_say(
         terminal.run(shop.filled_in(command))
     for command in KUSTOMIZED:
         terminal.run(command)
-        if command == "kubectl -n rescheduler get lease rescheduler":
+        if command == "kubectl -n rescheduler get endpointslices":
             # Nothing of ours runs on simulated nodes, and that is what it says.
             assert "✗ leader" in terminal.run(DOCTOR, code=1)
     for command in PRINTED:
         terminal.run(command)
-    terminal.run("rescheduler manifests --install read-only | kubectl delete -f -")
+    terminal.run(f"{MANIFESTS} --install read-only | kubectl delete -f -")
     shop.close()
     wait_until(lambda: leftovers(audited) == [], what="nothing is left")
 

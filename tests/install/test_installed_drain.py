@@ -24,7 +24,7 @@ from testcluster.builders import namespace
 from testcluster.waiting import wait_until
 from tests.conftest import CRDS
 from tests.install.helm import Helm, objects_in, settings
-from tests.install.installs import leftovers
+from tests.install.installs import IMAGE, leftovers
 from tests.install.local_pod import LocalPod, Rendered
 from tests.install.shop import APPS, PODS, PODS_OF_APP, SHOP, Shop, wait_until_gone
 from tests.install.test_files import CHART, DEPLOY
@@ -40,6 +40,7 @@ NEW_DESCRIPTION = "Which pod is moved"
 # The replicas are processes of this machine; the pods of the Deployments stay pending.
 NOWHERE = {"no-such-label": "true"}
 VALUES: dict[str, Any] = {
+    **IMAGE,
     "extender.enabled": False,
     "nodeSelector": NOWHERE,
     "policy": {
@@ -97,11 +98,11 @@ def kustomized(cluster: TestCluster, directory: Path) -> Iterator[Rendered]:
     """Install while the block runs, after the server has accepted every field."""
     directory.mkdir()
     (directory / "kustomization.yaml").write_text(yaml.safe_dump(OWN_KUSTOMIZATION))
-    (directory / "deploy").symlink_to(DEPLOY)
+    (directory / "deploy").symlink_to(DEPLOY / "base")
     place = str(directory)
     objects = objects_in(cluster.kubectl("kustomize", place))
     # A dry run creates no namespace for what follows.
-    cluster.kubectl("apply", "-f", str(DEPLOY / "namespace.yaml"))
+    cluster.kubectl("apply", "-f", str(DEPLOY / "base" / "namespace.yaml"))
     checked = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-k", place)
     assert checked.count("(server dry run)") == len(objects)
     cluster.kubectl("apply", "-k", place)

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
+from rescheduler.install.kustomize import MISSING_IMAGE
 from rescheduler.install.manifests import manifests
 from rescheduler.install.options import DEFAULTS
 from testcluster import TestCluster
-from tests.install.installs import INSTALLS, MONITORING
+from testcluster.cluster import ClusterError
+from tests.install.installs import ADMISSION_POLICIES, IMAGE, INSTALLS, MONITORING, SCHEDULER
 from tests.install.prometheus_operator import serve_operator_kinds
 from tests.install.test_files import DEPLOY, ROOT
 
@@ -42,29 +44,41 @@ def test_kustomize_gives_what_the_code_declares(
 ) -> None:
     shutil.copytree(DEPLOY, tmp_path / "deploy")
     file = tmp_path / "deploy" / "kustomization.yaml"
-    text = file.read_text().replace("namespace: rescheduler", f"namespace: {namespace}")
+    text = with_image(file.read_text()).replace("namespace: rescheduler", f"namespace: {namespace}")
     file.write_text(text)
-    assert built(cluster, tmp_path / "deploy") == by_identity(manifests({}, namespace))
-    file.write_text(text.replace("# components: [monitoring]", "components: [monitoring]"))
-    assert built(cluster, tmp_path / "deploy") == by_identity(manifests(MONITORING, namespace))
+    assert built(cluster, tmp_path / "deploy") == by_identity(manifests(IMAGE, namespace))
+    for line in ("components: ", "- name: kube-scheduler", "  newName: ", "  newTag: "):
+        text = text.replace(f"# {line}", line)
+    file.write_text(text.replace("VERSION-OF-YOUR-CLUSTER", "v1.2.3"))
+    everything = IMAGE | SCHEDULER | MONITORING | ADMISSION_POLICIES
+    assert built(cluster, tmp_path / "deploy") == by_identity(manifests(everything, namespace))
 
 
-@pytest.mark.parametrize("namespace", ["default", "elsewhere"])
-def test_kustomize_adds_the_admission_policies(
-    cluster: TestCluster, namespace: str, tmp_path: Path
+def with_image(kustomization: str) -> str:
+    """The shipped kustomization, as its first line asks to change it."""
+    assert MISSING_IMAGE in kustomization
+    return kustomization.replace(MISSING_IMAGE, IMAGE["image.repository"])
+
+
+def test_without_an_image_kubectl_says_what_to_do_and_creates_nothing(
+    cluster: TestCluster,
 ) -> None:
-    shutil.copytree(DEPLOY, tmp_path / "deploy")
-    file, component = tmp_path / "deploy" / "kustomization.yaml", "components: [admission-policies]"
-    text = file.read_text().replace("namespace: rescheduler", f"namespace: {namespace}")
-    file.write_text(text.replace(f"# {component}", component))
-    found = built(cluster, tmp_path / "deploy")
-    policies = [each for (kind, _), each in found.items() if "AdmissionPolicy" in kind]
-    text = "\n---\n".join(map(json.dumps, policies))
-    cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", input=text)
-    for each in policies:
-        # kustomize takes them for namespaced; kubectl and the server leave it out.
-        assert each["metadata"].pop("namespace") == namespace
-    assert found == by_identity(manifests({"admissionPolicies.enabled": True}, namespace))
+    with pytest.raises(ClusterError, match=MISSING_IMAGE):
+        cluster.kubectl("apply", "-k", str(DEPLOY))
+    assert not cluster.client.exists("/api/v1/namespaces/rescheduler")
+
+
+def test_policies_that_kustomize_takes_for_namespaced_are_accepted(
+    cluster: TestCluster, tmp_path: Path
+) -> None:
+    """It does not know their kinds; kubectl and the API server leave the namespace out."""
+    policies = (DEPLOY / "admission-policies" / "policies.yaml").read_text()
+    (tmp_path / "policies.yaml").write_text(policies)
+    own = {"namespace": "elsewhere", "resources": ["policies.yaml"]}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(own))
+    output = cluster.kubectl("kustomize", str(tmp_path))
+    assert "  namespace: elsewhere\n" in output
+    cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", input=output)
 
 
 @pytest.mark.parametrize("page", ["deployment.md", "logs-and-events.md"])
@@ -74,10 +88,10 @@ def test_what_a_page_adds_by_a_patch_is_what_its_values_add(
     (patch,), (values,) = (snippets(page, first) for first in ("patches:", "extraArgs:"))
     shutil.copytree(DEPLOY, tmp_path / "deploy")
     file = tmp_path / "deploy" / "kustomization.yaml"
-    file.write_text(file.read_text() + patch)
+    file.write_text(with_image(file.read_text()) + patch)
     given = yaml.safe_load(values)
     chosen = {path: value_at(given, path) for path in DEFAULTS if value_at(given, path)}
-    assert built(cluster, tmp_path / "deploy") == by_identity(manifests(chosen))
+    assert built(cluster, tmp_path / "deploy") == by_identity(manifests(IMAGE | chosen))
 
 
 def snippets(page: str, first: str) -> list[str]:
@@ -97,7 +111,12 @@ def value_at(tree: Any, path: str) -> Any:
 def built(cluster: TestCluster, directory: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """What kubectl makes of a kustomization."""
     output = cluster.kubectl("kustomize", str(directory))
-    return by_identity(list(yaml.load_all(output, yaml.CSafeLoader)))
+    objects = list(yaml.load_all(output, yaml.CSafeLoader))
+    for each in objects:
+        if "AdmissionPolicy" in each["kind"]:
+            # It has no namespace; the test below says what becomes of this one.
+            del each["metadata"]["namespace"]
+    return by_identity(objects)
 
 
 @pytest.mark.parametrize("install", INSTALLS)

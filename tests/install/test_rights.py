@@ -7,10 +7,14 @@ asked for, and what was refused.
 
 import json
 import os
+import ssl
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.error import HTTPError
 
 import pytest
 
@@ -19,7 +23,7 @@ from rescheduler.labels import MAINTENANCE
 from testcluster import TestCluster
 from testcluster.waiting import wait_until
 from tests.install.features import POLICY, Features
-from tests.install.installs import INSTALLS, leftovers
+from tests.install.installs import ADMISSION_POLICIES, INSTALLS, leftovers
 from tests.install.local_pod import LocalPod, Rendered
 from tests.install.local_scheduler import local_scheduler
 
@@ -87,7 +91,7 @@ def installed(cluster: TestCluster, rendered: Rendered) -> Iterator[None]:
 
 @pytest.mark.parametrize("install", INSTALLS if IS_EXHAUSTIVE else ["full", "read-only"])
 def test_rights_are_those_that_are_used(audited: TestCluster, install: str, tmp_path: Path) -> None:
-    options = {**INSTALLS[install], "policy": POLICY, "admissionPolicies.enabled": True}
+    options = INSTALLS[install] | ADMISSION_POLICIES | {"policy": POLICY}
     rendered = Rendered(manifests(options, OWN_NAMESPACE))
     features = Features(audited)
     are_moved = install != "read-only"
@@ -122,6 +126,16 @@ def use(controller: LocalPod, features: Features, install: str) -> None:
         features.use_all()
 
 
+def answer_to(url: str, token: str) -> int:
+    """The status of an answer of the scheduler."""
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+    try:
+        with urllib.request.urlopen(request, context=ssl._create_unverified_context()) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code
+
+
 def use_scheduler(
     cluster: TestCluster,
     rendered: Rendered,
@@ -132,8 +146,13 @@ def use_scheduler(
     """Let the second scheduler place a pod with the extender, as its own service account."""
     with local_scheduler(cluster, rendered, controller, directory) as scheduler:
         features.schedule("rescheduler-scheduler")
+        # The administrator may read them, and shows a token.
+        metrics = f"https://127.0.0.1:{scheduler.port}/metrics"
+        assert answer_to(metrics, cluster.admin_token) == HTTPStatus.OK
+        assert answer_to(metrics, "nobody's") == HTTPStatus.UNAUTHORIZED
     events = scheduler.requests()
     assert [event for event in events if event["annotations"][DECISION] != "allow"] == []
+    assert "extension-apiserver-authentication" not in scheduler.log
     leases = [event for event in events if event.get("objectRef", {}).get("resource") == "leases"]
-    assert {event["verb"] for event in leases} == {"get", "update"}
+    assert {event["verb"] for event in leases} == {"get", "create", "update"}
     assert {event["objectRef"]["namespace"] for event in leases} == {OWN_NAMESPACE}

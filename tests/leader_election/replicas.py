@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from rescheduler.controller.leader_election.lease_object import UNKNOWN_HOLDER
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import namespace
@@ -103,6 +104,17 @@ class Replicas:
         self.running[account] = Replica(account, process, log)
         return self.running[account]
 
+    def create_lease(self, **spec: Any) -> None:
+        """Create the Lease; by default as it is left by a replica that has released it."""
+        space, _, name = self.lease.partition("/")
+        metadata = {"name": name, "namespace": space}
+        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+        self._client.create(lease_path(f"{space}/").rstrip("/"), {**body, "spec": spec})
+
+    def delete_lease(self) -> None:
+        """Delete the Lease, whoever holds it."""
+        self._client.delete(lease_path(self.lease))
+
     def holder(self) -> str:
         """The name of the replica in the Lease; empty if there is none."""
         try:
@@ -157,6 +169,7 @@ def replicas_on(cluster: TestCluster, directory: Path, name: str) -> Iterator[Re
         }
         apply(cluster, namespace(NAMESPACE), binding)
     found = Replicas(cluster, directory, f"{NAMESPACE}/{name}")
+    found.create_lease()
     try:
         yield found
     finally:
@@ -213,9 +226,12 @@ def lease_writes(events: list[JsonObject]) -> list[LeaseWrite]:
     found = []
     for event in events:
         if is_lease(event) and event["responseStatus"]["code"] < 300:
-            identity = event["requestObject"]["spec"]["holderIdentity"] or ""
             at = datetime.fromisoformat(event["requestReceivedTimestamp"])
-            found.append(LeaseWrite(identity.rpartition("_")[0], at))
+            spec = event.get("requestObject", {}).get("spec", {})
+            identity = spec.get("holderIdentity") or ""
+            # Whoever led before a new Lease may write until its last renewal is too old.
+            if identity != UNKNOWN_HOLDER:
+                found.append(LeaseWrite(identity.rpartition("_")[0], at))
     return found
 
 

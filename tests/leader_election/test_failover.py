@@ -43,13 +43,19 @@ from tests.migration.support import FINISHED, Sandbox, is_ready, node_of
 APPS, PODS_OF_APP = 25, 2
 PODS = APPS * PODS_OF_APP
 
-KILLED, PAUSED, CUT_OFF, STOPPED = WAYS = ("killed", "paused", "cut off", "stopped")
+KILLED, PAUSED, CUT_OFF, STOPPED, DELETED = WAYS = (
+    "killed",
+    "paused",
+    "cut off",
+    "stopped",
+    "paused, and its Lease deleted",
+)
 """The ways to lose a leader."""
 
 Case = tuple[int, list[str]]
 """A seed, and how leaders are lost during the migrations."""
 
-MIXED: Case = (0, [KILLED, CUT_OFF, PAUSED, STOPPED])
+MIXED: Case = (0, [KILLED, CUT_OFF, PAUSED, DELETED, STOPPED])
 CASES: list[Case] = [MIXED]
 if os.environ.get("EXHAUSTIVE") == "1":
     CASES = [(seed, [way] * 4) for way in WAYS for seed in range(5)]
@@ -152,15 +158,17 @@ class Failover:
             leader.signal(signal.SIGKILL)
         elif way == STOPPED:
             leader.signal(signal.SIGTERM)
-        elif way == PAUSED:
+        elif way in (PAUSED, DELETED):
             leader.signal(signal.SIGSTOP)
+            if way == DELETED:
+                self._replicas.delete_lease()
         else:
             self._cut_off(leader)
         await asyncio.to_thread(self._replicas.wait_for_another_leader, leader)
         self.takeover_seconds[way].append(time.monotonic() - started)
-        if way == PAUSED:
+        if way in (PAUSED, DELETED):
             leader.signal(signal.SIGCONT)
-        if way in (PAUSED, CUT_OFF):
+        if way in (PAUSED, DELETED, CUT_OFF):
             await asyncio.to_thread(leader.wait_for, "Lost the lease", losses + 1)
             self._connect_again(leader)
             return

@@ -136,7 +136,11 @@ class Checkup:
         try:
             lease = await self.server.get(path, Lease)
         except NotFound:
-            return bad(subject, f"there is no Lease {self.namespace}/{name}", "install it again")
+            return bad(
+                subject,
+                f"there is no Lease {self.namespace}/{name}",
+                "its replicas create it: look at their logs",
+            )
         except ApiError as error:
             return not_seen(subject, error)
         return lease_finding(subject, lease.spec, self.server.server_clock.now())

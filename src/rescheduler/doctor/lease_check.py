@@ -2,17 +2,21 @@
 
 from datetime import datetime, timedelta
 
-from rescheduler.controller.leader_election.lease_object import LeaseSpec
-from rescheduler.doctor.findings import Finding, bad, good
+from rescheduler.controller.leader_election.lease_object import UNKNOWN_HOLDER, LeaseSpec
+from rescheduler.doctor.findings import Finding, bad, doubtful, good
 
 
 def lease_finding(subject: str, spec: LeaseSpec, now: datetime) -> Finding:
     """Whether a Lease is held. Holders write their own time, so it is compared with care."""
-    if not spec.holder_identity:
-        return bad(subject, "nobody leads, so nothing is done", "look at the logs of the replicas")
     age = now - datetime.fromisoformat(spec.renew_time) if spec.renew_time else timedelta(0)
     seconds = max(0, round(age.total_seconds()))
-    if age > 2 * timedelta(seconds=spec.lease_duration_seconds):
+    is_over = age > 2 * timedelta(seconds=spec.lease_duration_seconds)
+    if spec.holder_identity == UNKNOWN_HOLDER and not is_over:
+        wait = f"for {spec.lease_duration_seconds} s, and ask again: the Lease is new"
+        return doubtful(subject, "nobody leads yet", f"wait {wait}")
+    if not spec.leader:
+        return bad(subject, "nobody leads, so nothing is done", "look at the logs of the replicas")
+    if is_over:
         return bad(
             subject,
             f"{spec.holder_identity} has not renewed its lease for {seconds} s",

@@ -35,11 +35,29 @@ CHART = {
 }
 
 HELPERS = """\
+{{- /* An image: of its repository, and a digest or a tag. */ -}}
+{{- define "rescheduler.image" -}}
+{{- $repository := required .missing .image.repository -}}
+{{- if .image.digest -}}
+{{ $repository }}@{{ .image.digest }}
+{{- else -}}
+{{ $repository }}:{{ .image.tag | default .tag }}
+{{- end }}
+{{- end }}
+
 {{- /* The ports of the API server as a NetworkPolicy names them. */ -}}
 {{- define "rescheduler.apiServerPorts" -}}
 {{- range .Values.networkPolicy.apiServerPorts }}
 - port: {{ . }}
   protocol: TCP
+{{- end }}
+{{- end }}
+
+{{- /* The addresses of the API server as a NetworkPolicy names them. */ -}}
+{{- define "rescheduler.apiServerPeers" -}}
+{{- range .Values.networkPolicy.apiServerCidrs }}
+- ipBlock:
+    cidr: {{ . }}
 {{- end }}
 {{- end }}
 """
@@ -67,6 +85,15 @@ To begin no more moves, and finish those under way:
 Pods with schedulerName: rescheduler-scheduler are placed with its help from the start.
 {{- end }}
 {{ end }}"""
+
+OF_PARENT_CHARTS: dict[str, Any] = {
+    "global": {"type": "object", "description": "Values of a chart that has this one in it."},
+    "enabled": {
+        "type": "boolean",
+        "description": "Only for a chart that has this one in it, with `condition:` on it.",
+    },
+}
+"""What Helm passes to a chart that is a dependency of another."""
 
 HELMIGNORE = "*.orig\n*.bak\n*.tmp\n"
 
@@ -108,20 +135,24 @@ def template(objects: list[Tree]) -> str:
 def values_text() -> str:
     """`values.yaml`: every option with its default, below what it does."""
     blocks = []
-    for section, options in sections():
-        is_alone = options[0].path == section
+    for options in sections():
         fields: dict[Any, Tree] = {}
         for option in options:
-            fields[Comment(option.description)] = None
-            fields[option.path.rpartition(".")[2]] = option.default
-        blocks.append(dumped(fields if is_alone else {section: fields}))
+            *parents, name = option.path.split(".")
+            place = fields
+            for parent in parents:
+                place = place.setdefault(parent, {})
+            place[Comment(option.description)] = None
+            place[name] = option.default
+        blocks.append(dumped(fields))
     return "\n".join(["", *blocks])
 
 
 def values_schema() -> dict[str, Any]:
     """The schema by which Helm checks values: an option that does not exist is an error."""
-    tree = nested({option.path: option for option in OPTIONS})
-    return {"$schema": "http://json-schema.org/draft-07/schema#", **schema_of(tree)}
+    schema = schema_of(nested({option.path: option for option in OPTIONS}))
+    schema["properties"] |= OF_PARENT_CHARTS
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **schema}
 
 
 def schema_of(node: Any) -> dict[str, Any]:

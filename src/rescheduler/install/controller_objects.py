@@ -14,7 +14,6 @@ from rescheduler.install.metadata import CONTROLLER, NAME_LABEL, labels, metadat
 from rescheduler.install.monitoring.monitoring_objects import SCRAPE_ANNOTATIONS
 from rescheduler.install.options import EXTENDER_PORT, MONITORING, MONITORING_PORT, SERVING
 from rescheduler.install.pods import (
-    CONTAINER_SECURITY,
     deployment,
     own_namespace,
     own_uid,
@@ -27,6 +26,8 @@ CONFIG_NAME = "rescheduler-config"
 CONFIG_DIRECTORY = "/etc/rescheduler"
 POLICY_FILE = "policy.yaml"
 SERVICE_PORT = 443
+DNS_PORTS = (53, 5353)
+"""The second one is that of OpenShift's pods, behind the first one of their Service."""
 
 
 def controller_config() -> dict[Any, Tree]:
@@ -103,7 +104,7 @@ def controller_container() -> dict[Any, Tree]:
             periodSeconds=5,
         ),
         "resources": Value("resources"),
-        "securityContext": CONTAINER_SECURITY,
+        "securityContext": Value("securityContext"),
         "volumeMounts": [
             {"name": "config", "mountPath": CONFIG_DIRECTORY, "readOnly": True},
             {When("certManager"): [certificate_mount()]},
@@ -154,7 +155,7 @@ def network_policy() -> dict[Any, Tree]:
         "ports": [{"port": MONITORING, "protocol": "TCP"}],
         "from": Value("networkPolicy.monitoringFrom"),
     }
-    dns = [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]
+    dns = [{"port": port, "protocol": each} for port in DNS_PORTS for each in ("UDP", "TCP")]
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -164,8 +165,8 @@ def network_policy() -> dict[Any, Tree]:
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{When("extender"): [serving]}, monitoring],
             "egress": [
-                {"ports": dns},
-                {"ports": Value("apiServerPorts")},
+                {"ports": dns, "to": Value("networkPolicy.dnsPeers")},
+                {"ports": Value("apiServerPorts"), "to": Value("apiServerPeers")},
                 Items("networkPolicy.extraEgress"),
             ],
         },

@@ -1,5 +1,8 @@
 """The files of `deploy/`: what `kubectl apply -k deploy/` installs."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from rescheduler.install.manifests import (
     ADMISSION_FILE,
     DEFAULT_NAMESPACE,
@@ -15,7 +18,7 @@ from rescheduler.install.monitoring.monitoring_objects import (
     RULES_FILE,
     plain_files,
 )
-from rescheduler.install.options import DEFAULTS, PROJECT_VERSION
+from rescheduler.install.options import KUBE_SCHEDULER, PROJECT_VERSION, VERSION_OF_CLUSTER
 from rescheduler.install.scheduler_objects import CONFIG_FILE, ON_NODE, scheduler_configuration
 from rescheduler.install.tree import dumped
 
@@ -24,30 +27,47 @@ GENERATED = "# Written by `make manifests` from src/rescheduler/install. Change 
 KUSTOMIZATION = """\
 # Installs the rescheduler: kubectl apply -k deploy/
 #
-# First say where both images are pulled from: add `newName` with your registry below. To install
-# less, `rescheduler manifests --help` and the chart in charts/rescheduler have switches.
-# docs/deployment.md explains both.
+# Set `newName` below first. A kustomization of your own takes `base` as a resource, and `scheduler`
+# and `monitoring` as components. docs/deployment.md explains them; the chart in charts/rescheduler
+# and `rescheduler manifests --help` have more options.
 
 apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 # Change it here and nowhere else.
 namespace: {namespace}
-resources:
-{resources}
-# With the Prometheus operator, and a Grafana that collects ConfigMaps:
-# components: [monitoring]
-# With policies that hold the account of the controller to what it has to write; and with both:
-# components: [admission-policies]
-# components: [monitoring, admission-policies]
+resources: [base]
+# A second kube-scheduler (name its image below), for pods with `schedulerName:
+# rescheduler-scheduler`; objects for the Prometheus operator, and for a Grafana that collects
+# ConfigMaps; and policies that hold the account of the controller to what it has to write:
+# components: [scheduler, monitoring, admission-policies]
 images:
 - name: rescheduler
+  newName: {missing}
   newTag: "{tag}"
-# The version of your cluster.
-- name: kube-scheduler
-  newTag: {scheduler_tag}
+# The version of your cluster. A scheduler must not be newer than its API server.
+# - name: kube-scheduler
+#   newName: registry.example/kube-scheduler
+#   newTag: {version}
+# Changes nothing, and fails if there is no slash in the name of the image.
+replacements:
+- source:
+    kind: Deployment
+    name: rescheduler
+    fieldPath: spec.template.spec.containers.0.image
+    options: {{delimiter: /, index: 1}}
+  targets:
+  - select: {{kind: Deployment, name: rescheduler}}
+    fieldPaths: [spec.template.spec.containers.0.image]
+    options: {{delimiter: /, index: 1}}
 """
 
 COMPONENT = {"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component"}
+
+MISSING_IMAGE = "Set newName in kustomization.yaml to an image that your nodes can pull"
+"""Instead of an image. kubectl shows it, and creates nothing."""
+
+SCHEDULER_FILE = "scheduler.yaml"
+SCHEDULER_COMPONENT = {**COMPONENT, "resources": [SCHEDULER_FILE]}
 
 MONITORING_COMPONENT = {
     **COMPONENT,
@@ -72,29 +92,59 @@ SCHEDULER_HEADER = """\
 # every profile of a scheduler.
 #
 # This one is for a scheduler that runs on a node. Give it to kube-scheduler with --config, and fill
-# in the address of the extender and the paths of its certificates. scheduler.yaml has one that runs
-# in a pod.
+# in the address of the extender and the paths of its certificates. scheduler/scheduler.yaml has one
+# that runs in a pod.
 
 """
 
 
 def kustomize_files() -> dict[str, str]:
     """The content of every file of `deploy/` that is generated, by name."""
-    found = {name: GENERATED + stream(objects) for name, objects in resolved_files({}).items()}
-    resources = "\n".join(f"- {name}" for name in found)
     kustomization = KUSTOMIZATION.format(
         namespace=DEFAULT_NAMESPACE,
-        resources=resources,
+        missing=MISSING_IMAGE,
         tag=PROJECT_VERSION,
-        scheduler_tag=str(DEFAULTS["scheduler.image"]).rpartition(":")[2],
+        version=VERSION_OF_CLUSTER,
     )
     configuration = SCHEDULER_HEADER + dumped(scheduler_configuration(ON_NODE))
     return {
         "kustomization.yaml": GENERATED + kustomization,
         CONFIG_FILE: GENERATED + configuration,
-        **found,
-        **{f"monitoring/{name}": content for name, content in monitoring_files().items()},
-        **{f"admission-policies/{name}": content for name, content in admission_files().items()},
+        **in_directory("base", base_files()),
+        **in_directory("scheduler", scheduler_files()),
+        **in_directory("monitoring", monitoring_files()),
+        **in_directory("admission-policies", admission_files()),
+    }
+
+
+def in_directory(directory: str, files: dict[str, str]) -> dict[str, str]:
+    """The same files, in a directory."""
+    return {f"{directory}/{name}": content for name, content in files.items()}
+
+
+def written_files(chosen: Mapping[str, Any]) -> dict[str, str]:
+    """The files of one installation. Kustomizations replace the names of its images."""
+    names = {"image.repository": CONTROLLER, "scheduler.image.repository": KUBE_SCHEDULER}
+    objects = resolved_files({**names, **chosen})
+    return {name: GENERATED + stream(found) for name, found in objects.items()}
+
+
+def base_files() -> dict[str, str]:
+    """What every installation has."""
+    found = written_files({})
+    base = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [*found],
+    }
+    return {"kustomization.yaml": GENERATED + dumped(base), **found}
+
+
+def scheduler_files() -> dict[str, str]:
+    """The optional second scheduler."""
+    return {
+        "kustomization.yaml": GENERATED + dumped(SCHEDULER_COMPONENT),
+        SCHEDULER_FILE: written_files({"scheduler.enabled": True})[SCHEDULER_FILE],
     }
 
 
@@ -104,7 +154,7 @@ def monitoring_files() -> dict[str, str]:
     plain = plain_files()
     return {
         "kustomization.yaml": GENERATED + dumped(MONITORING_COMPONENT),
-        "operator.yaml": GENERATED + stream(resolved_files(chosen)[MONITORING_FILE]),
+        "operator.yaml": written_files(chosen)[MONITORING_FILE],
         RULES_FILE: GENERATED + plain[RULES_FILE],
         DASHBOARD_FILE: plain[DASHBOARD_FILE],
     }
@@ -112,8 +162,7 @@ def monitoring_files() -> dict[str, str]:
 
 def admission_files() -> dict[str, str]:
     """The optional component that holds our account to what it has to write."""
-    objects = resolved_files({"admissionPolicies.enabled": True})[ADMISSION_FILE]
     return {
         "kustomization.yaml": GENERATED + dumped({**COMPONENT, "resources": ["policies.yaml"]}),
-        "policies.yaml": GENERATED + stream(objects),
+        "policies.yaml": written_files({"admissionPolicies.enabled": True})[ADMISSION_FILE],
     }

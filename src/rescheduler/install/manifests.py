@@ -10,8 +10,7 @@ from rescheduler.install.admission_policies import admission_policies
 from rescheduler.install.metadata import CONTROLLER, SCHEDULER
 from rescheduler.install.monitoring import monitoring_objects as monitoring
 from rescheduler.install.options import resolved_options, switches_of
-from rescheduler.install.pods import disruption_budget, lease
-from rescheduler.install.rights import LEASE_NAME, SCHEDULER_LEASE_NAME
+from rescheduler.install.pods import disruption_budget
 from rescheduler.install.roles import controller_access, scheduler_access
 from rescheduler.install.tree import Tree, When, dumped, resolved, without_comments
 from rescheduler.migration.memory.move_record_crd import ALL_CRDS
@@ -40,7 +39,6 @@ def files() -> dict[str, list[Tree]]:
         "controller.yaml": [
             controller.priority_class(),
             *when("ownCertificates", certificates.certificate_secrets()),
-            *when("moves", [lease(LEASE_NAME, CONTROLLER)]),
             controller.controller_deployment(),
             disruption_budget(CONTROLLER),
             *when("networkPolicy", [controller.network_policy()]),
@@ -52,7 +50,6 @@ def files() -> dict[str, list[Tree]]:
             [
                 *scheduler_access(),
                 scheduler.scheduler_config(),
-                lease(SCHEDULER_LEASE_NAME, SCHEDULER),
                 scheduler.scheduler_deployment(),
                 disruption_budget(SCHEDULER),
             ],

@@ -3,21 +3,24 @@
 `deploy/` is the same installation with the default of every option.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
+from rescheduler.errors import SettingsError
 from rescheduler.install.metadata import CONTROLLER, labels
 from rescheduler.install.tree import Expressions
 from rescheduler.settings import Policy, StrategyName
 
 PROJECT_VERSION = version("kube-rescheduler")
-KUBERNETES_VERSION = "v1.36.3"
 EXTENDER_PORT, MONITORING_PORT = 8443, 8080
 SERVING, MONITORING = "serving", "monitoring"
 """The names of these ports."""
+
+KUBE_SCHEDULER = "kube-scheduler"
+VERSION_OF_CLUSTER = "VERSION-OF-YOUR-CLUSTER"
+"""The tag of kube-scheduler where the version of the cluster is not known."""
 
 SERVICE_ENDS = (".svc", ".svc.cluster.local")
 
@@ -75,6 +78,21 @@ DEFAULT_POLICY: dict[str, Any] = {
     "excludedPodSelector": "",
 }
 
+POD_SECURITY: dict[str, Any] = {
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""The user is that of the image, or one that the platform chooses, as OpenShift does.
+
+Without a user and a group in here, kubelets let any user read the files of tokens and Secrets.
+"""
+
+CONTAINER_SECURITY: dict[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+
 OPTIONS = (
     InstallOption(
         "dryRun",
@@ -92,17 +110,26 @@ OPTIONS = (
     ),
     InstallOption(
         "scheduler.enabled",
-        True,
+        False,
         BOOLEAN,
         "Install a second kube-scheduler that calls the extender, for pods with schedulerName: "
-        "rescheduler-scheduler. It needs extender.enabled.",
+        "rescheduler-scheduler. It needs extender.enabled and scheduler.image.repository.",
     ),
     InstallOption(
-        "scheduler.image",
-        f"kube-scheduler:{KUBERNETES_VERSION}",
-        WORD,
-        "The image of kube-scheduler, with the registry that you pull it from. Take the version "
-        "of your cluster.",
+        "scheduler.image.repository",
+        "",
+        TEXT,
+        "The image of kube-scheduler, with the registry that your nodes pull it from.",
+    ),
+    InstallOption(
+        "scheduler.image.tag",
+        "",
+        TEXT,
+        "Its tag; the version of your cluster if it is empty. A scheduler must not be newer than "
+        "its API server.",
+    ),
+    InstallOption(
+        "scheduler.image.digest", "", TEXT, "Its digest, such as sha256:…, instead of a tag."
     ),
     InstallOption("scheduler.replicas", 2, COUNT, "How many second schedulers; one is active."),
     InstallOption(
@@ -114,11 +141,13 @@ OPTIONS = (
     ),
     InstallOption(
         "image.repository",
-        "rescheduler",
-        WORD,
-        "The image of the rescheduler, with the registry that you pull it from.",
+        "",
+        TEXT,
+        "The image of the rescheduler, with the registry that your nodes pull it from. There is no "
+        "default: nothing is installed without it.",
     ),
     InstallOption("image.tag", "", TEXT, "Its tag; the version of the chart if it is empty."),
+    InstallOption("image.digest", "", TEXT, "Its digest, such as sha256:…, instead of a tag."),
     InstallOption(
         "image.pullPolicy",
         "IfNotPresent",
@@ -165,6 +194,32 @@ OPTIONS = (
     InstallOption(
         "scheduler.extraArgs", [], WORDS, "More arguments of the second scheduler, such as [--v=4]."
     ),
+    InstallOption(
+        "podSecurityContext",
+        POD_SECURITY,
+        MAPPING,
+        "The security context of the controller's pods. Its image names the user 65532; without "
+        "one in here, OpenShift can choose another.",
+    ),
+    InstallOption(
+        "securityContext",
+        CONTAINER_SECURITY,
+        MAPPING,
+        "The security context of the controller's container.",
+    ),
+    InstallOption(
+        "scheduler.podSecurityContext",
+        {**POD_SECURITY, "runAsUser": 65532},
+        MAPPING,
+        "The security context of the second scheduler's pods. The image of kube-scheduler names no "
+        "user, so one is named here; on OpenShift, which chooses one, set runAsUser to null.",
+    ),
+    InstallOption(
+        "scheduler.securityContext",
+        CONTAINER_SECURITY,
+        MAPPING,
+        "The security context of the second scheduler's container.",
+    ),
     InstallOption("nodeSelector", {}, MAPPING, "Labels of the nodes to run on."),
     InstallOption("tolerations", [], OBJECTS, "Taints of nodes to run on all the same."),
     InstallOption(
@@ -177,13 +232,29 @@ OPTIONS = (
         "networkPolicy.enabled",
         True,
         BOOLEAN,
-        "Install a NetworkPolicy: in, only to our ports; out, only to DNS and the API server.",
+        "Install a NetworkPolicy: in, only to our ports; out, only to the ports of DNS (53, 5353) "
+        "and of the API server, at any address unless the options below name some.",
     ),
     InstallOption(
         "networkPolicy.apiServerPorts",
-        [443, 6443],
+        [443, 6443, 8443, 16443],
         PORTS,
-        "The ports at which the API server may listen, after any translation of addresses.",
+        "The ports at which the API server may listen, after any translation of addresses: 6443 "
+        "with kubeadm and OpenShift, 8443 with vcluster, 16443 with MicroK8s.",
+    ),
+    InstallOption(
+        "networkPolicy.apiServerCidrs",
+        [],
+        WORDS,
+        "The addresses of the API servers, after any translation, such as [10.0.0.0/28]; any if it "
+        "is empty.",
+    ),
+    InstallOption(
+        "networkPolicy.dnsPeers",
+        [],
+        OBJECTS,
+        "The DNS servers, as peers of a NetworkPolicy; any address if it is empty, for they have "
+        "other labels in each cluster, and a cache on the node has none.",
     ),
     InstallOption(
         "networkPolicy.monitoringFrom",
@@ -253,14 +324,37 @@ OPTIONS = (
 DEFAULTS: Mapping[str, Any] = {option.path: option.default for option in OPTIONS}
 
 
+def missing_image(option: str, program: str) -> str:
+    """What to do where no image is named."""
+    return (
+        f"{option} is not set: name an image of {program} that your nodes can pull, for example "
+        f"registry.example/{program}"
+    )
+
+
+def image_reference(options: Mapping[str, Any], path: str, program: str, tag: str) -> str:
+    """The image that some options name; with this tag, if they name none."""
+    repository, digest = options[f"{path}.repository"], options[f"{path}.digest"]
+    if not repository:
+        raise SettingsError(missing_image(f"{path}.repository", program))
+    return f"{repository}@{digest}" if digest else f"{repository}:{options[f'{path}.tag'] or tag}"
+
+
 def resolved_options(chosen: Mapping[str, Any], namespace: str) -> dict[str, Any]:
     """Every option by its path, and what follows from them for the trees."""
     options = {**DEFAULTS, **chosen}
-    serves = "extender" in switches_of(options)
-    tag = options["image.tag"] or PROJECT_VERSION
+    switches = switches_of(options)
+    serves = "extender" in switches
+    image = image_reference(options, "image", CONTROLLER, PROJECT_VERSION)
+    scheduler_image = (
+        image_reference(options, "scheduler.image", KUBE_SCHEDULER, VERSION_OF_CLUSTER)
+        if "scheduler" in switches
+        else ""
+    )
     return {
         **options,
-        "image": f"{options['image.repository']}:{tag}",
+        "image": image,
+        "schedulerImage": scheduler_image,
         "namespace": namespace,
         "closedNamespaces": [
             *(options["policy"].get("excludedNamespaces", EXCLUDED_NAMESPACES) or ()),
@@ -273,6 +367,9 @@ def resolved_options(chosen: Mapping[str, Any], namespace: str) -> dict[str, Any
         "monitoringLabels": {**options["monitoring.labels"], **labels(CONTROLLER)},
         "apiServerPorts": [
             {"port": port, "protocol": "TCP"} for port in options["networkPolicy.apiServerPorts"]
+        ],
+        "apiServerPeers": [
+            {"ipBlock": {"cidr": cidr}} for cidr in options["networkPolicy.apiServerCidrs"]
         ],
     }
 
@@ -305,6 +402,15 @@ _SERVICE_NAMES = [
     *(f'(printf "{CONTROLLER}.%s{end}" .Release.Namespace)' for end in SERVICE_ENDS),
 ]
 
+
+def image_expression(path: str, program: str, tag: str) -> str:
+    """The image that some values name, in a template; without one, rendering fails."""
+    missing = missing_image(f"{path}.repository", program)
+    missing += f": --set {path}.repository=registry.example/{program}"
+    values = f'"image" .Values.{path} "tag" {tag} "missing" "{missing}"'
+    return f'include "rescheduler.image" (dict {values}) | quote'
+
+
 _LABELS = " ".join(f'"{name}" "{value}"' for name, value in labels(CONTROLLER).items())
 # What holds double braces is no template: it is read from files of the chart.
 CHART_RULES, CHART_DASHBOARD = "files/rules.yaml", "files/dashboard.json"
@@ -312,9 +418,13 @@ CHART_RULES, CHART_DASHBOARD = "files/rules.yaml", "files/dashboard.json"
 EXPRESSIONS = Expressions(
     values={
         **{option.path: option.expression for option in OPTIONS},
-        "image": 'printf "%s:%s" .Values.image.repository '
-        "(.Values.image.tag | default .Chart.AppVersion) | quote",
-        "scheduler.image": ".Values.scheduler.image | quote",
+        "image": image_expression("image", CONTROLLER, ".Chart.AppVersion"),
+        "schedulerImage": image_expression(
+            "scheduler.image",
+            KUBE_SCHEDULER,
+            # Without what vendors add: v1.33.5-gke.1080000, v1.33.5+k3s1.
+            '(regexFind "^v[0-9]+[.][0-9]+[.][0-9]+" .Capabilities.KubeVersion.Version)',
+        ),
         "namespace": ".Release.Namespace",
         "closedNamespaces": f"append (.Values.policy.excludedNamespaces | default list) "
         f'"{NODE_LEASES}"',
@@ -326,6 +436,7 @@ EXPRESSIONS = Expressions(
         "alertRules": f'.Files.Get "{CHART_RULES}" | fromYaml',
         "dashboard": f'.Files.Get "{CHART_DASHBOARD}" | toJson',
         "apiServerPorts": 'include "rescheduler.apiServerPorts" . | fromYamlArray',
+        "apiServerPeers": 'include "rescheduler.apiServerPeers" . | fromYamlArray',
     },
     switches={
         "moves": "not .Values.dryRun",
@@ -346,6 +457,7 @@ EXPRESSIONS = Expressions(
         {
             "alertRules",
             "apiServerPorts",
+            "apiServerPeers",
             "closedNamespaces",
             "monitoringLabels",
             "serviceNames",
@@ -368,10 +480,9 @@ def nested(paths: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def sections() -> Iterator[tuple[str, list[InstallOption]]]:
-    """The options by the first part of their paths, which is empty for those that are alone."""
+def sections() -> Iterator[list[InstallOption]]:
+    """The options that have the first part of their paths in common."""
     by_section: dict[str, list[InstallOption]] = {}
     for option in OPTIONS:
-        section = re.match(r"(\w+)\.", option.path)
-        by_section.setdefault(section[1] if section else option.path, []).append(option)
-    yield from by_section.items()
+        by_section.setdefault(option.path.partition(".")[0], []).append(option)
+    yield from by_section.values()

@@ -2,20 +2,9 @@
 
 from typing import Any
 
-from rescheduler.install.metadata import labels, metadata
+from rescheduler.install.metadata import SCHEDULER, labels, metadata
 from rescheduler.install.tree import Comment, Tree, Value
 from rescheduler.labels import HANDOFF, HOSTNAME
-
-USER_ID = 65532
-"""The user that images without a shell call `nonroot`."""
-
-POD_SECURITY: dict[Any, Tree] = {
-    "runAsNonRoot": True,
-    "runAsUser": USER_ID,
-    "runAsGroup": USER_ID,
-    "fsGroup": USER_ID,
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
 
 OWN_MOVES: dict[Any, Tree] = {
     Comment(
@@ -23,12 +12,6 @@ OWN_MOVES: dict[Any, Tree] = {
         "and a policy can forbid it."
     ): None,
     HANDOFF: "never",
-}
-
-CONTAINER_SECURITY: dict[Any, Tree] = {
-    "allowPrivilegeEscalation": False,
-    "readOnlyRootFilesystem": True,
-    "capabilities": {"drop": ["ALL"]},
 }
 
 
@@ -42,6 +25,11 @@ def own_uid() -> dict[Any, Tree]:
     """The same for the uid of the pod: its containers run one after the other."""
     reference = {"fieldRef": {"fieldPath": "metadata.uid"}}
     return {"name": "POD_UID", "valueFrom": reference}
+
+
+def option_of(component: str, name: str) -> Value:
+    """An option that each component has for itself."""
+    return Value(f"scheduler.{name}" if component == SCHEDULER else name)
 
 
 def deployment(
@@ -82,7 +70,7 @@ def deployment(
                             "preferredDuringSchedulingIgnoredDuringExecution": [apart]
                         }
                     },
-                    "securityContext": POD_SECURITY,
+                    "securityContext": option_of(component, "podSecurityContext"),
                     "containers": [container],
                     "volumes": volumes,
                 },
@@ -103,13 +91,4 @@ def disruption_budget(component: str) -> dict[Any, Tree]:
         "kind": "PodDisruptionBudget",
         "metadata": metadata(component, component),
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels(component)}},
-    }
-
-
-def lease(name: str, component: str) -> dict[Any, Tree]:
-    """An empty Lease, so that nobody needs the right to create one."""
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": metadata(name, component),
     }

@@ -179,6 +179,13 @@ CERTIFICATES = RoleDefinition(
     needs="ownCertificates",
 )
 
+CREATE_LEASE = Right(
+    "coordination.k8s.io",
+    ("leases",),
+    ("create",),
+    "a Lease that is missing is created; RBAC cannot limit this to a name",
+)
+
 ELECTING = RoleDefinition(
     "rescheduler-elect",
     "elect the replica that acts",
@@ -190,6 +197,7 @@ ELECTING = RoleDefinition(
             "only its holder plans and moves",
             names=(LEASE_NAME,),
         ),
+        CREATE_LEASE,
     ],
     is_namespaced=True,
     needs="moves",
@@ -206,6 +214,7 @@ SCHEDULER_ELECTING = RoleDefinition(
             "only its holder schedules",
             names=(SCHEDULER_LEASE_NAME,),
         ),
+        CREATE_LEASE,
     ],
     is_namespaced=True,
     needs="scheduler",

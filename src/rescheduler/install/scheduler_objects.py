@@ -12,7 +12,6 @@ from rescheduler.install.certificate_objects import (
 from rescheduler.install.controller_objects import SERVICE_PORT
 from rescheduler.install.metadata import CONTROLLER, SCHEDULER, metadata
 from rescheduler.install.pods import (
-    CONTAINER_SECURITY,
     deployment,
     own_namespace,
     probe,
@@ -139,12 +138,15 @@ def scheduler_container() -> dict[Any, Tree]:
     """The container of the second scheduler."""
     return {
         "name": "kube-scheduler",
-        "image": Value("scheduler.image"),
+        "image": Value("schedulerImage"),
         "imagePullPolicy": Value("image.pullPolicy"),
         "command": [
             "kube-scheduler",
             f"--config={CONFIG_DIRECTORY}/{CONFIG_FILE}",
             "--leader-elect-resource-namespace=$(POD_NAMESPACE)",
+            # Whoever reads its metrics shows a token. Client certificates would need a binding in
+            # kube-system, which kustomize moves to the namespace of everything else.
+            "--authentication-skip-lookup=true",
             Items("scheduler.extraArgs"),
         ],
         "env": [own_namespace()],
@@ -152,7 +154,7 @@ def scheduler_container() -> dict[Any, Tree]:
         "livenessProbe": probe("/livez", "https", "HTTPS", timeoutSeconds=10, failureThreshold=6),
         "readinessProbe": probe("/readyz", "https", "HTTPS", timeoutSeconds=5),
         "resources": Value("scheduler.resources"),
-        "securityContext": CONTAINER_SECURITY,
+        "securityContext": Value("scheduler.securityContext"),
         "volumeMounts": [
             {"name": "config", "mountPath": CONFIG_DIRECTORY, "readOnly": True},
             certificate_mount(),

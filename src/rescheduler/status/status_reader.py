@@ -188,7 +188,7 @@ class StatusReader:
     def _lease_state(self, key: str, lease: Lease) -> LeaseState:
         spec = lease.spec
         age = seconds_since(spec.renew_time, self._server.server_clock.now())
-        return LeaseState(key, spec.holder_identity, age, spec.lease_transitions)
+        return LeaseState(key, spec.leader, age, spec.lease_transitions)
 
     async def _ask_replica(
         self, lease: LeaseState | None, notes: list[Note]

@@ -22,7 +22,7 @@ def manifests(
     install: Annotated[
         Extent,
         typer.Option(
-            help="full: controller, extender, webhook and a second kube-scheduler. "
+            help="full: controller, extender and webhook. "
             "controller-only: moves pods, serves nothing. "
             "read-only: only plans, and has no right to write."
         ),
@@ -31,13 +31,19 @@ def manifests(
         str, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace to install in.")
     ] = "rescheduler",
     image: Annotated[
-        str | None,
-        typer.Option(metavar="IMAGE[:TAG]", help="Image of the rescheduler, with its registry."),
-    ] = None,
+        str,
+        typer.Option(
+            metavar="IMAGE[:TAG]", help="Image of the rescheduler, with the registry. Required."
+        ),
+    ] = "",
     scheduler_image: Annotated[
-        str | None,
-        typer.Option(metavar="IMAGE:TAG", help="Image of kube-scheduler, with its registry."),
-    ] = None,
+        str,
+        typer.Option(
+            metavar="IMAGE:TAG",
+            help="Add a second kube-scheduler that calls the extender, with this image, of the "
+            "version of the cluster.",
+        ),
+    ] = "",
     cert_manager: Annotated[
         bool,
         typer.Option(
@@ -76,6 +82,8 @@ def manifests(
     from rescheduler.install.chart import chart_files
     from rescheduler.install.kustomize import kustomize_files
     from rescheduler.install.manifests import resolved_files, stream
+    from rescheduler.install.metadata import CONTROLLER
+    from rescheduler.install.options import missing_image
     from rescheduler.model.names import is_object_name
 
     if not is_object_name(namespace):
@@ -87,7 +95,11 @@ def manifests(
     if kustomize is None and chart is None:
         if cert_manager and install is not Extent.FULL:
             raise SettingsError(f"--cert-manager: an install that is {install} has no certificates")
+        if scheduler_image and install is not Extent.FULL:
+            raise SettingsError(f"--scheduler-image: an install that is {install} has no extender")
         options = chosen_options(install, image, scheduler_image)
+        if not options["image.repository"]:
+            raise SettingsError(missing_image("--image", CONTROLLER))
         options["certManager.enabled"] = cert_manager
         options["admissionPolicies.enabled"] = admission_policies
         for part in ("podMonitor", "alerts", "dashboard"):
@@ -96,22 +108,25 @@ def manifests(
         sys.stdout.write("---\n".join(map(stream, objects)))
 
 
-def chosen_options(
-    install: Extent, image: str | None, scheduler_image: str | None
-) -> dict[str, object]:
+def chosen_options(install: Extent, image: str, scheduler_image: str) -> dict[str, object]:
     """The options of the installation that differ from their defaults."""
-    options: dict[str, object] = {
+    return {
         "dryRun": install is Extent.READ_ONLY,
         "extender.enabled": install is Extent.FULL,
+        "scheduler.enabled": bool(scheduler_image),
+        **image_options("image", image),
+        **image_options("scheduler.image", scheduler_image),
     }
-    if image is not None:
-        # A colon before the last slash belongs to the port of a registry.
-        folder, slash, name = image.rpartition("/")
-        name, _, tag = name.partition(":")
-        options |= {"image.repository": f"{folder}{slash}{name}", "image.tag": tag}
-    if scheduler_image is not None:
-        options["scheduler.image"] = scheduler_image
-    return options
+
+
+def image_options(path: str, image: str) -> dict[str, object]:
+    """The options that name an image."""
+    whole, _, digest = image.partition("@")
+    # A colon before the last slash belongs to the port of a registry.
+    folder, slash, name = whole.rpartition("/")
+    name, _, tag = name.partition(":")
+    repository = f"{folder}{slash}{name}"
+    return {f"{path}.repository": repository, f"{path}.tag": tag, f"{path}.digest": digest}
 
 
 def write_files(directory: Path, files: dict[str, str]) -> None:

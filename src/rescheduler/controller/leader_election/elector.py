@@ -11,6 +11,7 @@ import msgspec
 from rescheduler.controller.leader_election.lease_fence import LeaseFence, lease_clock
 from rescheduler.controller.leader_election.lease_object import (
     LEASE,
+    UNKNOWN_HOLDER,
     Lease,
     claim,
     new_lease,
@@ -99,7 +100,7 @@ class LeaderElector:
         """Who held the Lease when we last looked; empty if nobody did, or we have not looked."""
         if self.fence.held is not None:
             return self.identity
-        return "" if self._observed is None else self._observed.spec.holder_identity
+        return "" if self._observed is None else self._observed.spec.leader
 
     @property
     def _path(self) -> str:
@@ -132,7 +133,7 @@ class LeaderElector:
         return is_held
 
     async def _try_to_acquire(self) -> bool:
-        """Create the Lease or take it over, if nobody else holds it."""
+        """Take the Lease over, if nobody else holds it; create it, if there is none."""
         if not self._key_is_chosen:
             await self._choose_key()
         asked_at = self._seconds()
@@ -140,8 +141,7 @@ class LeaderElector:
         try:
             lease = await self._server.get(self._path, Lease)
         except NotFound:
-            await self._create()
-            return True
+            lease = await self._create()
         observed = self._observed or ObservedLease(lease.spec, self._seconds())
         self._observed = observed.seen_again(lease.spec, self._seconds())
         # By the time before it was read: what its holder did meanwhile is not known.
@@ -163,12 +163,10 @@ class LeaderElector:
             self._key = preferred
         self._key_is_chosen = True
 
-    async def _create(self) -> None:
+    async def _create(self) -> Lease:
+        """Create the Lease. A replica that is faster causes a conflict."""
         namespace = self._key.partition("/")[0]
-        seconds = self._durations.lease_seconds
-        body = new_lease(self._key, self._options.identity, seconds, self._clock.now())
-        self._may_hold = True
-        sent_at = self._seconds()
+        body = new_lease(self._key, self._durations.lease_seconds, self._clock.now())
         try:
             answer = await self._server.create(collection_path(LEASE, namespace), body)
         except NotFound as error:
@@ -176,7 +174,8 @@ class LeaderElector:
                 f"Lease {self._key}: namespace {namespace}: expected one that exists "
                 f"({error.answer})"
             ) from error
-        self._hold(answer, sent_at)
+        logger.info("Created the lease", extra=self._names())
+        return self._decoded(answer)
 
     async def _claim(self, lease: Lease) -> None:
         """Write ourselves into this version of the Lease."""
@@ -187,12 +186,15 @@ class LeaderElector:
         self._hold(await self._server.patch(self._path, patch), sent_at)
 
     def _hold(self, answer: Answer, sent_at: float) -> None:
-        try:
-            self._lease = answer.decode(Lease)
-        except msgspec.DecodeError as error:
-            raise OutcomeUnknown(self._path, f"the answer is no Lease: {error}") from error
+        self._lease = self._decoded(answer)
         self._observed = self._logged_holder = None
         self.fence.held = HeldLease(sent_at, self._durations)
+
+    def _decoded(self, answer: Answer) -> Lease:
+        try:
+            return answer.decode(Lease)
+        except msgspec.DecodeError as error:
+            raise OutcomeUnknown(self._path, f"the answer is no Lease: {error}") from error
 
     # ------------------------------------------------------------ keeping
 
@@ -291,6 +293,8 @@ class LeaderElector:
         if holder != self._logged_holder:
             self._logged_holder = holder
             why = "another replica leads; with --no-leader-election this one would not wait"
+            if holder == UNKNOWN_HOLDER:
+                why = "the Lease is new: a leader whose Lease was deleted has stopped when it ends"
             extra = {**self._names(), "holder": holder, "why": why}
             logger.info("Waiting for the lease", extra=extra)
 

@@ -15,6 +15,9 @@ from rescheduler.model.objects.parts import Int32
 
 API_VERSION = "coordination.k8s.io/v1"
 
+UNKNOWN_HOLDER = "unknown"
+"""The holder of a Lease that was just created. It never renews, so its lease expires."""
+
 
 class LeaseSpec(Part):
     """Who holds a lease. Times are texts: they are only compared with what they were before."""
@@ -24,6 +27,11 @@ class LeaseSpec(Part):
     acquire_time: str = ""
     renew_time: str = ""
     lease_transitions: Int32 = 0
+
+    @property
+    def leader(self) -> str:
+        """The replica that holds it; empty if there is none, or it is not known yet."""
+        return "" if self.holder_identity == UNKNOWN_HOLDER else self.holder_identity
 
 
 class Lease(Part):
@@ -36,14 +44,17 @@ class Lease(Part):
 LEASE = Kind("Lease", API_VERSION, "leases", True, Lease)
 
 
-def new_lease(key: str, identity: str, lease_seconds: float, now: datetime) -> dict[str, Any]:
-    """A Lease that we hold."""
+def new_lease(key: str, lease_seconds: float, now: datetime) -> dict[str, Any]:
+    """A Lease where there is none. Nobody holds it until a lease of usual length has expired.
+
+    The Lease of a leader may just have been deleted, and that leader may write until then.
+    """
     namespace, _, name = key.partition("/")
     return {
         "apiVersion": API_VERSION,
         "kind": "Lease",
         "metadata": {"namespace": namespace, "name": name},
-        "spec": held_by(identity, lease_seconds, now) | {"acquireTime": micro_time(now)},
+        "spec": held_by(UNKNOWN_HOLDER, lease_seconds, now),
     }
 
 
