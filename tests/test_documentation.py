@@ -1,7 +1,6 @@
 """What is written about policies is what there is."""
 
 import ast
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from rescheduler.cli.logs.json_format import TRACEBACK
 from rescheduler.controller.events.node_events import NodeEvent
 from rescheduler.extender.handlers import ALL_OVERLOADED
 from rescheduler.files.policy_file import read_policy
+from rescheduler.install.chart import default_in_words
 from rescheduler.install.monitoring.alerts import ALERTS, Alert
 from rescheduler.install.options import OPTIONS
 from rescheduler.install.rights import READ, ROLES, SCHEDULER_ELECTING
@@ -103,7 +103,7 @@ def test_the_reference_has_every_value_of_the_chart() -> None:
     text = (DOCS / "deployment.md").read_text()
     rows = re.findall(r"^\| `([\w.]+)` \| (.*?) \| (.*) \|$", text, re.M)
     assert rows == [
-        (option.path, value_in_words(option.default), option.description) for option in OPTIONS
+        (option.path, default_in_words(option), option.description) for option in OPTIONS
     ]
 
 
@@ -118,11 +118,6 @@ def test_every_alert_has_a_runbook_and_an_entry_in_troubleshooting(alert: Alert)
     assert (ROOT / file, anchor) == (DOCS / "monitoring.md", alert.name.lower())
     entry = f"[{alert.name}](monitoring.md#{anchor})"
     assert entry in (DOCS / "troubleshooting.md").read_text()
-
-
-def value_in_words(default: Any) -> str:
-    is_long = isinstance(default, dict) and default
-    return "see `values.yaml`" if is_long else f"`{json.dumps(default)}`"
 
 
 def test_the_reference_has_every_event() -> None:

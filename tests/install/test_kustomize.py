@@ -29,8 +29,16 @@ def by_identity(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str
 
 def with_parsed_files(obj: dict[str, Any]) -> dict[str, Any]:
     if obj["kind"] != "ConfigMap":
-        return json.loads(json.dumps(obj))  # type: ignore[no-any-return]
+        return without_empty_annotations(json.loads(json.dumps(obj)))
     return {**obj, "data": {name: parsed(name, text) for name, text in obj["data"].items()}}
+
+
+def without_empty_annotations(obj: dict[str, Any]) -> dict[str, Any]:
+    """The object as kustomize writes it."""
+    for each in (obj, obj.get("spec", {}).get("template", {})):
+        if each.get("metadata", {}).get("annotations") == {}:
+            del each["metadata"]["annotations"]
+    return obj
 
 
 def parsed(name: str, text: str) -> Any:

@@ -42,9 +42,6 @@ from rescheduler.model.kinds import BUDGET, NODE, POD, Kind
 
 POLICY_API = "admissionregistration.k8s.io/v1"
 
-OWN_REQUESTS = f"request.userInfo.username.matches('^system:serviceaccount:[^:]+:{CONTROLLER}$')"
-"""Whatever the namespace of the installation is: a kustomization may still change it."""
-
 OWN_NAMESPACE = "request.userInfo.username.split(':')[2]"
 
 POD_ANNOTATIONS = (
@@ -501,7 +498,7 @@ def policy_and_binding(definition: PolicyDefinition) -> list[Tree]:
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": constraints(definition),
-            "matchConditions": expressions({"own-requests": OWN_REQUESTS}),
+            "matchConditions": [{"name": "own-requests", "expression": Value("ownRequests")}],
             **({"variables": expressions(definition.variables)} if definition.variables else {}),
             "validations": [
                 {"message": rule.message, "expression": rule.expression}

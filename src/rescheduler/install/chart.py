@@ -45,6 +45,32 @@ HELPERS = """\
 {{- end }}
 {{- end }}
 
+{{- /* The labels by which the pods of a component are selected. */ -}}
+{{- define "rescheduler.selector" -}}
+app.kubernetes.io/name: rescheduler
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+
+{{- /* The labels of an object of a component, with those of the release. */ -}}
+{{- define "rescheduler.labels" -}}
+{{- $root := first . -}}
+{{ include "rescheduler.selector" (last .) }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- /* The pods of a component prefer different nodes; a cluster may have a single one. */ -}}
+{{- define "rescheduler.affinity" -}}
+podAntiAffinity:
+  preferredDuringSchedulingIgnoredDuringExecution:
+  - weight: 100
+    podAffinityTerm:
+      topologyKey: kubernetes.io/hostname
+      labelSelector:
+        matchLabels: {{- include "rescheduler.selector" . | nindent 10 }}
+{{- end }}
+
 {{- /* The ports of the API server as a NetworkPolicy names them. */ -}}
 {{- define "rescheduler.apiServerPorts" -}}
 {{- range .Values.networkPolicy.apiServerPorts }}
@@ -95,6 +121,25 @@ OF_PARENT_CHARTS: dict[str, Any] = {
 }
 """What Helm passes to a chart that is a dependency of another."""
 
+README = """\
+# rescheduler
+
+Moves running Kubernetes pods to better nodes. Where the workload allows it, the new pod is Ready
+before the old one is deleted.
+
+    helm install rescheduler . --namespace rescheduler --create-namespace \\
+      --set image.repository=YOUR-REGISTRY/rescheduler
+
+The image must be one that your nodes can pull; there is no default. Whoever installs it needs the
+rights of `cluster-admin`. Begin with `dryRun: true`: it then plans and logs, and has no right to
+change anything. There can be one release in a cluster, because its roles are the cluster's.
+
+As a dependency, it takes these values below its name, and `enabled` for `condition`.
+
+| value | default | what it does |
+| --- | --- | --- |
+"""
+
 HELMIGNORE = "*.orig\n*.bak\n*.tmp\n"
 
 
@@ -106,6 +151,7 @@ def chart_files() -> dict[str, str]:
         "values.yaml": comment + values_text(),
         "values.schema.json": json.dumps(values_schema(), indent=2) + "\n",
         ".helmignore": HELMIGNORE,
+        "README.md": readme_text(),
         CHART_RULES: comment + plain_files()[RULES_FILE],
         CHART_DASHBOARD: plain_files()[DASHBOARD_FILE],
         "templates/NOTES.txt": NOTES,
@@ -146,6 +192,21 @@ def values_text() -> str:
             place[name] = option.default
         blocks.append(dumped(fields))
     return "\n".join(["", *blocks])
+
+
+def readme_text() -> str:
+    """The chart's own description, with all values."""
+    rows = (
+        f"| `{option.path}` | {default_in_words(option)} | {option.description} |\n"
+        for option in OPTIONS
+    )
+    return "".join((f"<!-- {GENERATED} -->\n\n", README, *rows))
+
+
+def default_in_words(option: InstallOption) -> str:
+    """The default of an option; mappings are shown in `values.yaml`."""
+    is_long = isinstance(option.default, dict) and option.default
+    return "see `values.yaml`" if is_long else f"`{json.dumps(option.default)}`"
 
 
 def values_schema() -> dict[str, Any]:

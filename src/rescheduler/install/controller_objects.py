@@ -11,7 +11,6 @@ from rescheduler.install.certificate_objects import (
     serving_volume,
 )
 from rescheduler.install.metadata import CONTROLLER, NAME_LABEL, labels, metadata
-from rescheduler.install.monitoring.monitoring_objects import SCRAPE_ANNOTATIONS
 from rescheduler.install.options import EXTENDER_PORT, MONITORING, MONITORING_PORT, SERVING
 from rescheduler.install.pods import (
     deployment,
@@ -45,9 +44,16 @@ def controller_deployment() -> dict[Any, Tree]:
     volumes: list[Tree] = [
         {"name": "config", "configMap": {"name": CONFIG_NAME}},
         {When("certManager"): [serving_volume()]},
+        Items("extraVolumes"),
     ]
-    annotations: dict[Any, Tree] = {When("annotations"): SCRAPE_ANNOTATIONS}
-    return deployment(CONTROLLER, Value("replicas"), controller_container(), volumes, annotations)
+    return deployment(
+        CONTROLLER,
+        Value("replicas"),
+        controller_container(),
+        volumes,
+        Value("serviceAccount.name"),
+        Value(f"{CONTROLLER}.podAnnotations"),
+    )
 
 
 def controller_container() -> dict[Any, Tree]:
@@ -108,6 +114,7 @@ def controller_container() -> dict[Any, Tree]:
         "volumeMounts": [
             {"name": "config", "mountPath": CONFIG_DIRECTORY, "readOnly": True},
             {When("certManager"): [certificate_mount()]},
+            Items("extraVolumeMounts"),
         ],
     }
 
@@ -138,11 +145,11 @@ def webhook_registration() -> dict[Any, Tree]:
 
 
 def priority_class() -> dict[Any, Tree]:
-    """The priority of our own pods."""
+    """The priority of our own pods. Its value cannot be changed, so each has a name of its own."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
-        "metadata": metadata("rescheduler", CONTROLLER, is_namespaced=False),
+        "metadata": metadata(Value("priorityClassName"), CONTROLLER, is_namespaced=False),
         "value": Value("priorityClass.value"),
         "description": "For the rescheduler itself.",
     }

@@ -29,15 +29,21 @@ def when(switch: str, objects: Iterable[Tree]) -> list[Tree]:
     return [{When(switch): [*objects]}]
 
 
+def with_keep_annotation(definition: dict[str, Any]) -> dict[Any, Tree]:
+    """A CustomResourceDefinition that Helm keeps when the chart is removed, if that is wanted."""
+    kept = {When("keptCrds"): {"annotations": {"helm.sh/resource-policy": "keep"}}}
+    return {**definition, "metadata": {**definition["metadata"], **kept}}
+
+
 def files() -> dict[str, list[Tree]]:
     """The objects by the file that holds them. `{When(...): [...]}` holds optional ones."""
     return {
         NAMESPACE_FILE: [controller.namespace()],
-        "crds.yaml": when("crds", ALL_CRDS),
+        "crds.yaml": when("crds", [*map(with_keep_annotation, ALL_CRDS)]),
         "rbac.yaml": controller_access(),
         "config.yaml": [controller.controller_config()],
         "controller.yaml": [
-            controller.priority_class(),
+            *when("priorityClass", [controller.priority_class()]),
             *when("ownCertificates", certificates.certificate_secrets()),
             controller.controller_deployment(),
             disruption_budget(CONTROLLER),

@@ -20,7 +20,7 @@ def labels(component: str) -> dict[str, str]:
     }
 
 
-def metadata(name: str, component: str, *, is_namespaced: bool = True) -> dict[Any, Tree]:
-    """The metadata of an object."""
+def metadata(name: Tree, component: str, *, is_namespaced: bool = True) -> dict[Any, Tree]:
+    """The metadata of an object. Helm adds labels of the release."""
     namespace = {"namespace": Value("namespace")} if is_namespaced else {}
-    return {"name": name, **namespace, "labels": labels(component)}
+    return {"name": name, **namespace, "labels": Value(f"{component}.labels")}

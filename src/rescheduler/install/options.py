@@ -9,8 +9,9 @@ from importlib.metadata import version
 from typing import Any
 
 from rescheduler.errors import SettingsError
-from rescheduler.install.metadata import CONTROLLER, labels
+from rescheduler.install.metadata import COMPONENT_LABEL, CONTROLLER, SCHEDULER, labels
 from rescheduler.install.tree import Expressions
+from rescheduler.labels import HANDOFF, HOSTNAME
 from rescheduler.settings import Policy, StrategyName
 
 PROJECT_VERSION = version("kube-rescheduler")
@@ -24,8 +25,25 @@ VERSION_OF_CLUSTER = "VERSION-OF-YOUR-CLUSTER"
 
 SERVICE_ENDS = (".svc", ".svc.cluster.local")
 
+OWN_REQUESTS = (
+    "request.userInfo.username.startsWith('system:serviceaccount:') "
+    "&& request.userInfo.username.endsWith(':{}')"
+)
+"""CEL, with the name of our account: of which namespace, a kustomization may still change."""
+
 NODE_LEASES = "kube-node-lease"
 """A namespace without pods: a list of namespaces that a policy is about may not be empty."""
+
+METRICS_PATH = "/metrics"
+SCRAPE_ANNOTATIONS = {
+    "prometheus.io/scrape": "true",
+    "prometheus.io/port": str(MONITORING_PORT),
+    "prometheus.io/path": METRICS_PATH,
+}
+"""What a Prometheus without an operator usually looks for."""
+
+COMPONENTS = {CONTROLLER: "", SCHEDULER: "scheduler."}
+"""By component: with what its own options begin."""
 
 JsonSchema = Mapping[str, Any]
 
@@ -223,10 +241,59 @@ OPTIONS = (
     InstallOption("nodeSelector", {}, MAPPING, "Labels of the nodes to run on."),
     InstallOption("tolerations", [], OBJECTS, "Taints of nodes to run on all the same."),
     InstallOption(
+        "affinity",
+        {},
+        MAPPING,
+        "The affinity of the controller's pods, instead of the one by which they prefer different "
+        "nodes.",
+    ),
+    InstallOption("scheduler.affinity", {}, MAPPING, "The same for the second scheduler's pods."),
+    InstallOption(
+        "topologySpreadConstraints",
+        [],
+        OBJECTS,
+        "Spread the controller's pods, for example over zones; the labelSelector is up to you.",
+    ),
+    InstallOption(
+        "scheduler.topologySpreadConstraints",
+        [],
+        OBJECTS,
+        "The same for the second scheduler's pods.",
+    ),
+    InstallOption("podLabels", {}, MAPPING, "More labels of the pods."),
+    InstallOption(
+        "podAnnotations",
+        {HANDOFF: "never"},
+        MAPPING,
+        "Annotations of the pods. Those of this one are evicted where others are handed over, so "
+        "the controller creates no pod in its own namespace, and a policy can forbid it.",
+    ),
+    InstallOption("deploymentLabels", {}, MAPPING, "More labels of the Deployments."),
+    InstallOption("deploymentAnnotations", {}, MAPPING, "More annotations of the Deployments."),
+    InstallOption(
+        "serviceAccount.create",
+        True,
+        BOOLEAN,
+        "Create the service account of the controller. Otherwise one of this name must be there.",
+    ),
+    InstallOption("serviceAccount.name", CONTROLLER, WORD, "Its name."),
+    InstallOption(
+        "serviceAccount.annotations", {}, MAPPING, "Its annotations, such as those of a cloud."
+    ),
+    InstallOption("extraVolumes", [], OBJECTS, "More volumes of the controller's pods."),
+    InstallOption("extraVolumeMounts", [], OBJECTS, "Where its container mounts them."),
+    InstallOption(
+        "priorityClass.name",
+        "",
+        TEXT,
+        "A PriorityClass that exists, for our own pods. Otherwise one is installed.",
+    ),
+    InstallOption(
         "priorityClass.value",
         1_000_000,
         {"type": "integer", "maximum": 1_000_000_000},
-        "The priority of our own pods: above that of applications.",
+        "The priority of our own pods: above that of applications. It is part of the name of the "
+        "PriorityClass, whose value cannot be changed.",
     ),
     InstallOption(
         "networkPolicy.enabled",
@@ -319,9 +386,22 @@ OPTIONS = (
         "Install the CustomResourceDefinitions of Migrations and MoveRecords. They are updated "
         "with the chart, and deleted with it.",
     ),
+    InstallOption(
+        "crds.keep",
+        False,
+        BOOLEAN,
+        "Keep them, with all Migrations and MoveRecords, when the chart is removed.",
+    ),
 )
 
 DEFAULTS: Mapping[str, Any] = {option.path: option.default for option in OPTIONS}
+
+
+def apart(component: str) -> dict[str, Any]:
+    """The affinity by which the pods of a component prefer different nodes."""
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": labels(component)}}
+    preferred = [{"weight": 100, "podAffinityTerm": term}]
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
 
 
 def missing_image(option: str, program: str) -> str:
@@ -356,6 +436,9 @@ def resolved_options(chosen: Mapping[str, Any], namespace: str) -> dict[str, Any
         "image": image,
         "schedulerImage": scheduler_image,
         "namespace": namespace,
+        "priorityClassName": options["priorityClass.name"]
+        or f"{CONTROLLER}-{options['priorityClass.value']}",
+        "ownRequests": OWN_REQUESTS.format(options["serviceAccount.name"]),
         "closedNamespaces": [
             *(options["policy"].get("excludedNamespaces", EXCLUDED_NAMESPACES) or ()),
             NODE_LEASES,
@@ -365,6 +448,20 @@ def resolved_options(chosen: Mapping[str, Any], namespace: str) -> dict[str, Any
         "readinessPort": SERVING if serves else MONITORING,
         "readinessScheme": "HTTPS" if serves else "HTTP",
         "monitoringLabels": {**options["monitoring.labels"], **labels(CONTROLLER)},
+        f"{CONTROLLER}.podAnnotations": {
+            **(SCRAPE_ANNOTATIONS if options["monitoring.annotations"] else {}),
+            **options["podAnnotations"],
+        },
+        **{
+            f"{component}.{name}": value
+            for component, prefix in COMPONENTS.items()
+            for name, value in {
+                "labels": labels(component),
+                "deploymentLabels": {**options["deploymentLabels"], **labels(component)},
+                "podLabels": {**options["podLabels"], **labels(component)},
+                "affinity": options[f"{prefix}affinity"] or apart(component),
+            }.items()
+        },
         "apiServerPorts": [
             {"port": port, "protocol": "TCP"} for port in options["networkPolicy.apiServerPorts"]
         ],
@@ -386,12 +483,14 @@ def switches_of(options: Mapping[str, Any]) -> set[str]:
         "ownCertificates": extender and not options["certManager.enabled"],
         "scheduler": extender and options["scheduler.enabled"],
         "networkPolicy": options["networkPolicy.enabled"],
+        "serviceAccount": options["serviceAccount.create"],
+        "priorityClass": not options["priorityClass.name"],
         "admissionPolicies": moves and options["admissionPolicies.enabled"],
-        "annotations": options["monitoring.annotations"],
         "podMonitor": options["monitoring.podMonitor"],
         "alerts": options["monitoring.alerts"],
         "dashboard": options["monitoring.dashboard"],
         "crds": options["crds.install"],
+        "keptCrds": options["crds.keep"],
     }
     return {name for name, is_on in conditions.items() if is_on}
 
@@ -406,12 +505,31 @@ _SERVICE_NAMES = [
 def image_expression(path: str, program: str, tag: str) -> str:
     """The image that some values name, in a template; without one, rendering fails."""
     missing = missing_image(f"{path}.repository", program)
-    missing += f": --set {path}.repository=registry.example/{program}"
     values = f'"image" .Values.{path} "tag" {tag} "missing" "{missing}"'
     return f'include "rescheduler.image" (dict {values}) | quote'
 
 
-_LABELS = " ".join(f'"{name}" "{value}"' for name, value in labels(CONTROLLER).items())
+def component_expressions(component: str, prefix: str) -> dict[str, str]:
+    """What `resolved_options` has for a component, in a template."""
+    name = labels(component)[COMPONENT_LABEL]
+    own = f'(include "rescheduler.selector" "{name}" | fromYaml)'
+    of_release = f'(include "rescheduler.labels" (list . "{name}") | fromYaml)'
+    preferred = f'(include "rescheduler.affinity" "{name}" | fromYaml)'
+    return {
+        f"{component}.labels": of_release,
+        f"{component}.deploymentLabels": f"merge {of_release} .Values.deploymentLabels",
+        f"{component}.podLabels": f"merge {own} .Values.podLabels",
+        f"{component}.affinity": f".Values.{prefix}affinity | default {preferred}",
+    }
+
+
+_COMPONENT_EXPRESSIONS = {
+    name: expression
+    for component, prefix in COMPONENTS.items()
+    for name, expression in component_expressions(component, prefix).items()
+}
+_SCRAPE_PAIRS = " ".join(f'"{key}" "{value}"' for key, value in SCRAPE_ANNOTATIONS.items())
+_SCRAPE = f"(ternary (dict {_SCRAPE_PAIRS}) (dict) .Values.monitoring.annotations)"
 # What holds double braces is no template: it is read from files of the chart.
 CHART_RULES, CHART_DASHBOARD = "files/rules.yaml", "files/dashboard.json"
 
@@ -426,13 +544,19 @@ EXPRESSIONS = Expressions(
             '(regexFind "^v[0-9]+[.][0-9]+[.][0-9]+" .Capabilities.KubeVersion.Version)',
         ),
         "namespace": ".Release.Namespace",
+        "ownRequests": f'printf "{OWN_REQUESTS.format("%s")}" .Values.serviceAccount.name | quote',
         "closedNamespaces": f"append (.Values.policy.excludedNamespaces | default list) "
         f'"{NODE_LEASES}"',
         "serviceNames": f"list {' '.join(_SERVICE_NAMES)}",
         "certificateKey": f'printf "%s/{CONTROLLER}" .Release.Namespace',
         "readinessPort": f'ternary "{SERVING}" "{MONITORING}" ({_EXTENDER})',
         "readinessScheme": f'ternary "HTTPS" "HTTP" ({_EXTENDER})',
-        "monitoringLabels": f"merge (dict {_LABELS}) .Values.monitoring.labels",
+        **_COMPONENT_EXPRESSIONS,
+        f"{CONTROLLER}.podAnnotations": f"merge (dict) .Values.podAnnotations {_SCRAPE}",
+        "priorityClassName": ".Values.priorityClass.name | default "
+        f'(printf "{CONTROLLER}-%d" (int64 .Values.priorityClass.value))',
+        "monitoringLabels": f"merge {_COMPONENT_EXPRESSIONS[f'{CONTROLLER}.labels']} "
+        ".Values.monitoring.labels",
         "alertRules": f'.Files.Get "{CHART_RULES}" | fromYaml',
         "dashboard": f'.Files.Get "{CHART_DASHBOARD}" | toJson',
         "apiServerPorts": 'include "rescheduler.apiServerPorts" . | fromYamlArray',
@@ -446,12 +570,14 @@ EXPRESSIONS = Expressions(
         "ownCertificates": f"and (not .Values.certManager.enabled) ({_EXTENDER})",
         "scheduler": f"and .Values.scheduler.enabled ({_EXTENDER})",
         "networkPolicy": ".Values.networkPolicy.enabled",
+        "serviceAccount": ".Values.serviceAccount.create",
+        "priorityClass": "not .Values.priorityClass.name",
         "admissionPolicies": "and .Values.admissionPolicies.enabled (not .Values.dryRun)",
-        "annotations": ".Values.monitoring.annotations",
         "podMonitor": ".Values.monitoring.podMonitor",
         "alerts": ".Values.monitoring.alerts",
         "dashboard": ".Values.monitoring.dashboard",
         "crds": ".Values.crds.install",
+        "keptCrds": ".Values.crds.keep",
     },
     structured=frozenset(
         {
@@ -460,6 +586,8 @@ EXPRESSIONS = Expressions(
             "apiServerPeers",
             "closedNamespaces",
             "monitoringLabels",
+            f"{CONTROLLER}.podAnnotations",
+            *_COMPONENT_EXPRESSIONS,
             "serviceNames",
             *(option.path for option in OPTIONS if option.is_structured),
         }

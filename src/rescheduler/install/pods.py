@@ -4,15 +4,6 @@ from typing import Any
 
 from rescheduler.install.metadata import SCHEDULER, labels, metadata
 from rescheduler.install.tree import Comment, Tree, Value
-from rescheduler.labels import HANDOFF, HOSTNAME
-
-OWN_MOVES: dict[Any, Tree] = {
-    Comment(
-        "Evicted where others are handed over: so the controller creates no pod in this namespace, "
-        "and a policy can forbid it."
-    ): None,
-    HANDOFF: "never",
-}
 
 
 def own_namespace() -> dict[Any, Tree]:
@@ -37,39 +28,36 @@ def deployment(
     replicas: Tree,
     container: dict[Any, Tree],
     volumes: list[Tree],
-    annotations: dict[Any, Tree] | None = None,
+    account: Tree,
+    annotations: Tree,
 ) -> dict[Any, Tree]:
     """A Deployment of one container, whose pods prefer different nodes."""
-    selector = {"matchLabels": labels(component)}
-    apart = {
-        "weight": 100,
-        "podAffinityTerm": {"topologyKey": HOSTNAME, "labelSelector": selector},
-    }
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": metadata(component, component),
+        "metadata": {
+            **metadata(component, component),
+            "labels": Value(f"{component}.deploymentLabels"),
+            "annotations": Value("deploymentAnnotations"),
+        },
         "spec": {
             "replicas": replicas,
-            "selector": selector,
+            "selector": {"matchLabels": labels(component)},
             "template": {
                 "metadata": {
-                    "labels": labels(component),
-                    "annotations": {**OWN_MOVES, **(annotations or {})},
+                    "labels": Value(f"{component}.podLabels"),
+                    "annotations": annotations,
                 },
                 "spec": {
-                    "serviceAccountName": component,
+                    "serviceAccountName": account,
                     "automountServiceAccountToken": True,
-                    "priorityClassName": "rescheduler",
+                    "priorityClassName": Value("priorityClassName"),
                     "imagePullSecrets": Value("imagePullSecrets"),
                     "nodeSelector": Value("nodeSelector"),
                     "tolerations": Value("tolerations"),
                     Comment("Preferred only: a cluster may have a single node."): None,
-                    "affinity": {
-                        "podAntiAffinity": {
-                            "preferredDuringSchedulingIgnoredDuringExecution": [apart]
-                        }
-                    },
+                    "affinity": Value(f"{component}.affinity"),
+                    "topologySpreadConstraints": option_of(component, "topologySpreadConstraints"),
                     "securityContext": option_of(component, "podSecurityContext"),
                     "containers": [container],
                     "volumes": volumes,

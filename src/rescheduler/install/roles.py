@@ -12,14 +12,25 @@ SCHEDULER_ROLES = ("system:kube-scheduler", "system:volume-scheduler")
 """Roles that every cluster has, for any kube-scheduler."""
 
 
+ACCOUNTS: dict[str, Tree] = {CONTROLLER: Value("serviceAccount.name"), SCHEDULER: SCHEDULER}
+"""The names of the service accounts, by component."""
+
+
 def service_account(component: str) -> dict[Any, Tree]:
     """The account that the pods of a component run as. Only pods that ask for it get a token."""
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": metadata(component, component),
+        "metadata": metadata(ACCOUNTS[component], component),
         "automountServiceAccountToken": False,
     }
+
+
+def controller_account() -> dict[Any, Tree]:
+    """The account of the controller, which may be told apart in a cloud by its annotations."""
+    account = service_account(CONTROLLER)
+    account["metadata"]["annotations"] = Value("serviceAccount.annotations")
+    return account
 
 
 def role(definition: RoleDefinition, component: str) -> dict[Any, Tree]:
@@ -50,14 +61,18 @@ def bound(named: dict[Any, Tree], kind: str, role_name: str, component: str) -> 
         "metadata": named,
         "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role_name},
         "subjects": [
-            {"kind": "ServiceAccount", "name": component, "namespace": Value("namespace")}
+            {
+                "kind": "ServiceAccount",
+                "name": ACCOUNTS[component],
+                "namespace": Value("namespace"),
+            }
         ],
     }
 
 
 def controller_access() -> list[dict[Any, Tree]]:
     """The account of the controller, and all that it may do."""
-    objects: list[dict[Any, Tree]] = [service_account(CONTROLLER)]
+    objects: list[dict[Any, Tree]] = [{When("serviceAccount"): [controller_account()]}]
     for definition in ROLES:
         pair = [role(definition, CONTROLLER), binding(definition, CONTROLLER)]
         objects += [{When(definition.needs): pair}] if definition.needs else pair

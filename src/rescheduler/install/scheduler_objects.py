@@ -131,7 +131,14 @@ def scheduler_deployment() -> dict[Any, Tree]:
         {When("ownCertificates"): [own]},
         {When("certManager"): [secret_volume(CLIENT_SECRET, keys)]},
     ]
-    return deployment(SCHEDULER, Value("scheduler.replicas"), scheduler_container(), volumes)
+    return deployment(
+        SCHEDULER,
+        Value("scheduler.replicas"),
+        scheduler_container(),
+        volumes,
+        SCHEDULER,
+        Value("podAnnotations"),
+    )
 
 
 def scheduler_container() -> dict[Any, Tree]:

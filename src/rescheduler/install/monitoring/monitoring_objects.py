@@ -5,23 +5,15 @@ from typing import Any
 from rescheduler.install.metadata import CONTROLLER, labels
 from rescheduler.install.monitoring.alerts import rules
 from rescheduler.install.monitoring.dashboard import dashboard_text
-from rescheduler.install.options import MONITORING, MONITORING_PORT
+from rescheduler.install.options import METRICS_PATH, MONITORING
 from rescheduler.install.tree import Tree, Value, dumped
 
-METRICS_PATH = "/metrics"
 OPERATOR_API = "monitoring.coreos.com/v1"
 DASHBOARD_NAME = "rescheduler-dashboard"
 DASHBOARD_LABEL = "grafana_dashboard"
 """The label by which the sidecar of Grafana's chart finds dashboards."""
 
 RULES_FILE, DASHBOARD_FILE = "rules.yaml", "dashboard.json"
-
-SCRAPE_ANNOTATIONS = {
-    "prometheus.io/scrape": "true",
-    "prometheus.io/port": str(MONITORING_PORT),
-    "prometheus.io/path": METRICS_PATH,
-}
-"""What a Prometheus without an operator usually looks for."""
 
 
 def contents() -> dict[str, Tree]:
