@@ -159,7 +159,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"admission_policies", "certificate_objects", "monitoring", "pods"},
         {"options", "rights"},
         {"metadata"},
-        {"tree"},
+        {"policy_schema", "tree"},
     ],
     "simulation": [{"simulation"}, {"results"}, {"scenario"}, {"cluster"}, {"simulated_time"}],
     "cli": [

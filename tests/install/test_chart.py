@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
+from rescheduler.errors import SettingsError
+from rescheduler.files.policy_file import read_policy
 from rescheduler.install.manifests import manifests
 from rescheduler.install.monitoring.monitoring_objects import DASHBOARD_LABEL
 from rescheduler.install.options import BOOLEAN, DEFAULTS, OPTIONS, PROJECT_VERSION, nested
+from rescheduler.settings import Options as StrategyOptions
 from testcluster import TestCluster
 from testcluster.waiting import wait_until
 from tests.install.cert_manager import serve_cert_manager_kinds
@@ -26,7 +29,7 @@ from tests.install.installs import (
     wait_until_kinds_are_served,
 )
 from tests.install.prometheus_operator import serve_operator_kinds
-from tests.install.test_files import CHART
+from tests.install.test_files import CHART, DEPLOY
 from tests.install.test_kustomize import by_identity
 
 NAMESPACE = "default"
@@ -252,6 +255,56 @@ def test_a_wrong_value_is_refused_by_name(helm: Helm, value: str, problem: str) 
     done = helm.run("template", "test", str(CHART), f"--set-json={value}", *settings(IMAGE))
     assert done.returncode != 0
     assert problem in done.stderr
+
+
+WRONG_POLICIES = {
+    '{"foo": "bar"}': "foo",
+    '{"maxReschedulePods": -1}': "maxReschedulePods",
+    '{"cpuThreshold": 101}': "cpuThreshold",
+    '{"reschedulingInterval": "0s"}': "reschedulingInterval",
+    '{"reschedulingInterval": 30}': "reschedulingInterval",
+    '{"minPodAge": "soon"}': "minPodAge",
+    '{"migration": {"maxInFlight": 20, "maxInflight": 3}}': "maxInflight",
+    '{"maxMovesPerNode": "200%"}': "maxMovesPerNode",
+    '{"enabledStrategies": ["loadBalancing"]}': "enabledStrategies",
+    '{"logLevel": "loud"}': "logLevel",
+    '{"nodeMaintenance": {"maintenanceLabel": "a!=b"}}': "maintenanceLabel",
+    '{"excludedPodSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}': "operator",
+}
+RIGHT_POLICIES = [
+    {"enabledStrategies": ["BinPacking"], "binPacking": {"density": 3}},
+    {"reschedulingInterval": "1m30.5s", "minPodAge": "0s", "maxMovesPerNode": "12.5%"},
+    {"excludedPodSelector": "app=web,tier in (a,b)", "maxMovesPerNamespace": 3},
+    {"excludedPodSelector": {"matchLabels": {"app": "web"}}, "logLevel": "debug"},
+    {"defragmentation": {"shape": {"cpu": 16, "memory": "64Gi"}}, "kind": "ReschedulerArgs"},
+    {"migration": {"temporaryBudget": {"maxUnavailable": "25%"}, "leaveServices": "0s"}},
+]
+
+
+class BinPacking:
+    """A strategy of a plugin."""
+
+    class Options(StrategyOptions, frozen=True):
+        density: int = 1
+
+
+def test_a_wrong_policy_is_refused_at_the_install_as_the_program_would(helm: Helm) -> None:
+    for text, field in WRONG_POLICIES.items():
+        with pytest.raises(SettingsError, match=field):
+            read_policy("policy", text.encode())
+        done = helm.run(
+            "template", "test", str(CHART), *settings({**IMAGE, "policy": json.loads(text)})
+        )
+        assert done.returncode != 0, text
+        assert "/policy" in done.stderr
+        assert field in done.stderr
+
+
+def test_what_the_program_accepts_as_a_policy_is_accepted_at_the_install(helm: Helm) -> None:
+    examples = (DEPLOY / "examples" / "policies").iterdir()
+    for policy in [*RIGHT_POLICIES, *(yaml.safe_load(file.read_text()) for file in examples)]:
+        read_policy("policy", json.dumps(policy).encode(), {"BinPacking": BinPacking})
+        assert helm.template({**IMAGE, "policy": policy}, NAMESPACE)
 
 
 def test_a_release_is_installed_changed_and_removed(

@@ -10,6 +10,7 @@ from typing import Any
 
 from rescheduler.errors import SettingsError
 from rescheduler.install.metadata import COMPONENT_LABEL, CONTROLLER, SCHEDULER, labels
+from rescheduler.install.policy_schema import policy_schema
 from rescheduler.install.tree import Expressions
 from rescheduler.labels import HANDOFF, HOSTNAME
 from rescheduler.settings import Policy, StrategyName
@@ -179,9 +180,10 @@ OPTIONS = (
     InstallOption(
         "policy",
         DEFAULT_POLICY,
-        MAPPING,
+        policy_schema(),
         "What is improved and how far it may go; docs/policy.md describes every field. Fields that "
-        "you leave out keep these values. A change is picked up while the controller runs.",
+        "you leave out keep these values; unknown and wrong ones are refused. A change is picked "
+        "up while the controller runs.",
     ),
     InstallOption(
         "resources",
