@@ -14,6 +14,7 @@ BENCHMARKS = {
     "real_cluster": "read 1,000 nodes and 30,000 pods from a real API server",
     "feasibility": "check 5,000 templates on 5,000 nodes with 150,000 pods",
     "planning": "plan for 5,000 nodes and 150,000 pods, and for 1,000 and 30,000",
+    "pending_pods": "judge 10,000 pending pods beside 5,000 nodes and 150,000 pods",
     "planning_growth": "plan for 500 to 5,000 nodes",
     "planning_memory": "read 150,000 pods and plan for them, in as little memory as possible",
     "planning_timeout": "plan for 5,000 nodes without a limit on moves, and keep planningTimeout",

@@ -19,7 +19,7 @@ from rescheduler.migration.memory.move_record_crd import ALL_CRDS
 from rescheduler.migration.migration_request import create_migration, migration_body
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.model.tables.cluster_tables import ClusterTables
-from rescheduler.settings import MigrationOptions, Policy
+from rescheduler.settings import Limit, MigrationOptions, Policy
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import budget, deployment, node
@@ -94,7 +94,7 @@ async def measure(cluster: TestCluster, pods: list[JsonObject]) -> None:
     credentials = Credentials(cluster.server, bearer, Trust(cluster.ca_file), source="bench")
     settings = ClientSettings(requests_per_second=10_000, burst=10_000)
     options = MigrationOptions(
-        max_in_flight=IN_FLIGHT, max_per_node=IN_FLIGHT, max_per_namespace=IN_FLIGHT
+        max_in_flight=IN_FLIGHT, max_per_node=IN_FLIGHT, max_per_namespace=Limit("100%")
     )
     async with CountingClient(credentials, settings) as server:
         tables = ClusterTables()

@@ -16,6 +16,7 @@ from testcluster.build import (
     ensure_program,
     helm_program,
     node_program,
+    servers_program,
     traffic_program,
 )
 from testcluster.cache import report
@@ -63,11 +64,13 @@ def build_all() -> None:
     """Build what this machine can use, and print the paths: the control plane's is the first."""
     reason = missing_requirement()
     for_nodes = [] if reason else [traffic_program(), node_program()]
-    announce([control_plane_program(), helm_program(), *for_nodes])
-    print(ensure_binary(), flush=True)
-    print(ensure_prometheus().prometheus, flush=True)
-    for program in (helm_program(), *for_nodes):
+    newest, servers = control_plane_program(), servers_program()
+    # By default they are the same.
+    programs = list(dict.fromkeys([newest, servers, helm_program(), *for_nodes]))
+    announce(programs)
+    for program in programs:
         print(ensure_program(program), flush=True)
+    print(ensure_prometheus().prometheus, flush=True)
     if reason:
         report(f"Kubelet and kube-proxy are not built: {reason}.")
 

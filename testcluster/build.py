@@ -3,9 +3,15 @@
 The key of a binary in the cache is a hash of everything it depends on. A change of its sources or
 of the Go version builds a new one, and going back finds the old one. The first build takes minutes,
 and shows its progress.
+
+`KUBERNETES=1.35` in the environment builds the servers and the nodes of an older version, from the
+same Go sources with the modules in `go/versions/1.35.mod`. kwok, kubectl and the oracle stay those
+of the newest version.
 """
 
 import hashlib
+import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,10 +24,11 @@ from pathlib import Path
 from testcluster.cache import cache_directory, locked, report
 from testcluster.toolchain import SOURCES, BuildError, Toolchain, find_toolchain
 
-KUBERNETES_VERSION = "v1.36.3"
-# Without the version the API server calls itself v0.0.0; without symbols it is a third smaller.
-LINKER_FLAGS = f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}"
-BUILD_FLAGS = ["-trimpath", "-buildvcs=false", "-ldflags", LINKER_FLAGS]
+# Without symbols a binary is a third smaller.
+LINKER_FLAGS = "-s -w"
+# Without it the API server calls itself v0.0.0.
+VERSION_FLAG = "-X k8s.io/component-base/version.gitVersion="
+KUBERNETES_VARIABLE = "KUBERNETES"
 BINARY_NAME = "testcluster"
 STAGES_NAME = "stages.yaml"
 # Without a terminal (in a CI log), a line is printed this often.
@@ -42,11 +49,83 @@ class Program:
     minutes: int
     flags: tuple[str, ...] = ()
     package: str = "."
+    modules: str = "go.mod"
+    """The versions of its modules: a file in `sources`, with its checksums beside it."""
+    version: str = ""
+    """The version of Kubernetes that it reports as its own."""
+
+    @property
+    def list_flags(self) -> list[str]:
+        """What selects its packages."""
+        alternative = [] if self.modules == "go.mod" else [f"-modfile={self.modules}"]
+        return [*alternative, *self.flags]
+
+    @property
+    def build_flags(self) -> list[str]:
+        """Everything that the binary depends on besides its sources and the toolchain."""
+        linker = f"{LINKER_FLAGS} {VERSION_FLAG}{self.version}" if self.version else LINKER_FLAGS
+        return ["-trimpath", "-buildvcs=false", "-ldflags", linker, *self.list_flags]
+
+    @property
+    def files(self) -> list[Path]:
+        """Its own files, which name the modules that it is built from."""
+        modules = self.sources / self.modules
+        named = [file for file in (modules, modules.with_suffix(".sum")) if file.exists()]
+        folders = {self.sources, self.sources / self.package}
+        return sorted([*named, *(file for folder in folders for file in folder.glob("*.go"))])
+
+
+def kubernetes_version(modules: Path) -> str:
+    """The version of Kubernetes among the modules, such as `v1.37.1`."""
+    found = re.search(r"^\s+k8s\.io/kubernetes (v\S+)$", modules.read_text(), re.MULTILINE)
+    assert found, f"{modules} requires Kubernetes"
+    return found[1]
+
+
+KUBERNETES_VERSION = kubernetes_version(SOURCES / "go.mod")
+"""The newest version, which tests run on by default."""
+
+
+def kubernetes_modules() -> str:
+    """The modules of the version of Kubernetes that tests run on."""
+    chosen = os.environ.get(KUBERNETES_VARIABLE) or KUBERNETES_VERSION
+    if f"{KUBERNETES_VERSION}.".startswith(f"v{chosen.removeprefix('v')}."):
+        return "go.mod"
+    older = {file.stem: file for file in sorted(SOURCES.glob("versions/*.mod"))}
+    if chosen not in older:
+        newest = KUBERNETES_VERSION.removeprefix("v").rpartition(".")[0]
+        expected = ", ".join([*older, newest])
+        raise BuildError(f"{KUBERNETES_VARIABLE}={chosen}: expected one of {expected}")
+    return str(older[chosen].relative_to(SOURCES))
+
+
+def of_kubernetes(
+    modules: str, name: str, title: str, minutes: int, tags: str = "", package: str = "."
+) -> Program:
+    """A program made of Kubernetes' own code."""
+    version = kubernetes_version(SOURCES / modules)
+    flags = ("-tags", tags) if tags else ()
+    return Program(name, title, SOURCES, minutes, flags, package, modules, version)
+
+
+def control_plane_program() -> Program:
+    """The newest control plane, with kwok, kubectl and the oracle."""
+    return of_kubernetes("go.mod", BINARY_NAME, "the test cluster", minutes=9)
+
+
+def servers_program() -> Program:
+    """The control plane that tests run on."""
+    modules = kubernetes_modules()
+    if modules == "go.mod":
+        return control_plane_program()
+    title = f"Kubernetes {kubernetes_version(SOURCES / modules)}"
+    return of_kubernetes(modules, "servers", title, minutes=9, tags="servers")
 
 
 def node_program() -> Program:
-    """Kubelet and kube-proxy, for real nodes."""
-    return Program("node", "kubelet and kube-proxy", SOURCES / "node", minutes=2)
+    """Kubelet and kube-proxy of the version that tests run on, for real nodes."""
+    modules = kubernetes_modules()
+    return of_kubernetes(modules, "node", "kubelet and kube-proxy", minutes=2, package="./node")
 
 
 def traffic_program() -> Program:
@@ -73,13 +152,8 @@ def prometheus_programs() -> list[Program]:
     ]
 
 
-def control_plane_program() -> Program:
-    """The control plane, kwok and kubectl."""
-    return Program(BINARY_NAME, "the test cluster", SOURCES, minutes=9)
-
-
 def ensure_binary() -> Path:
-    """The control plane's binary; built now if it is not in the cache yet."""
+    """The newest control plane's binary; built now if it is not in the cache yet."""
     return ensure_program(control_plane_program())
 
 
@@ -110,19 +184,17 @@ def ensure_program(program: Program) -> Path:
 
 def cached_binary(toolchain: Toolchain, program: Program) -> Path:
     """Where the program's binary is, once it is built."""
-    return cache_directory() / build_key(toolchain, program.sources, program.flags) / program.name
+    return cache_directory() / build_key(toolchain, program) / program.name
 
 
-def build_key(
-    toolchain: Toolchain, sources: Path | None = None, flags: tuple[str, ...] = ()
-) -> str:
-    """A name that changes with anything the binary depends on; by default the control plane's."""
+def build_key(toolchain: Toolchain, program: Program) -> str:
+    """A name that changes with anything the binary depends on."""
     digest = hashlib.sha256()
-    for part in (toolchain.version, toolchain.platform, *BUILD_FLAGS, *flags):
+    for part in (toolchain.version, toolchain.platform, *program.build_flags, program.package):
         digest.update(part.encode() + b"\0")
-    folder = sources or SOURCES
-    for source in sorted([*folder.glob("go.*"), *folder.glob("*.go")]):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    for source in program.files:
+        name = str(source.relative_to(program.sources))
+        digest.update(name.encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
@@ -144,8 +216,8 @@ def run_go_build(toolchain: Toolchain, program: Program, output: Path) -> None:
     """Run `go build`, reporting each package that it names while it compiles."""
     progress = Progress(total=count_packages(toolchain, program))
     last_lines: deque[str] = deque(maxlen=25)
-    options = [*BUILD_FLAGS, *program.flags]
-    command = [str(toolchain.go), "build", "-v", *options, "-o", str(output), program.package]
+    options = [*program.build_flags, "-o", str(output)]
+    command = [str(toolchain.go), "build", "-v", *options, program.package]
     with subprocess.Popen(
         command, cwd=program.sources, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -172,7 +244,7 @@ def count_packages(toolchain: Toolchain, program: Program) -> int:
     """The number of packages in the binary; also downloads missing modules."""
     report("Counting its packages (and downloading missing sources) ...")
     listed = subprocess.run(
-        [toolchain.go, "list", *program.flags, "-deps", program.package],
+        [toolchain.go, "list", *program.list_flags, "-deps", program.package],
         cwd=program.sources,
         capture_output=True,
         text=True,

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from testcluster import components, directories
-from testcluster.build import STAGES_NAME, ensure_binary
+from testcluster.build import STAGES_NAME, ensure_binary, ensure_program, servers_program
 from testcluster.cache import report
 from testcluster.certificates import write_certificates
 from testcluster.client import ApiError, Client, JsonObject
@@ -83,6 +83,9 @@ class TestCluster:
         With any, nodes whose kubelet does not report become NotReady within seconds.
         """
         self.binary = ensure_binary()
+        """kwok, kubectl and other tools."""
+        self.servers = ensure_program(servers_program())
+        """The control plane: the same file, or an older version of Kubernetes."""
         self.admin_token = secrets.token_hex(16)
         self.powerless_token = secrets.token_hex(16)
         self.components: dict[str, Component] = {}
@@ -186,7 +189,7 @@ class TestCluster:
         (port,) = pick_ports(1)
         arguments = components.configured_scheduler(self.layout, file, port)
         log = self.layout.logs / f"{name}.log"
-        scheduler = Component("kube-scheduler", self.binary, arguments, log, {})
+        scheduler = Component("kube-scheduler", self.servers, arguments, log, {})
         self.components[name], self._scheduler_ports[name] = scheduler, port
         try:
             scheduler.start()
@@ -431,8 +434,11 @@ def build_components(cluster: TestCluster) -> dict[str, Component]:
         commands["kwok"] = components.kwok(layout, cluster.binary.with_name(STAGES_NAME))
     # Otherwise kwok would read a configuration from the user's home directory.
     env = {"KWOK_WORKDIR": str(layout.directory / "kwok")}
+    binaries = {"kwok": cluster.binary}
     return {
-        name: Component(name, cluster.binary, arguments, layout.logs / f"{name}.log", env)
+        name: Component(
+            name, binaries.get(name, cluster.servers), arguments, layout.logs / f"{name}.log", env
+        )
         for name, arguments in commands.items()
     }
 

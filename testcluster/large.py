@@ -13,6 +13,7 @@ from itertools import accumulate
 from random import Random
 
 from testcluster import large_pods
+from testcluster.build import KUBERNETES_VERSION
 from testcluster.builders import CREATED, HOSTNAME_LABEL, ZONE_LABEL, namespace
 from testcluster.client import JsonObject
 from testcluster.components import FAKE_NODE_ANNOTATION
@@ -235,7 +236,7 @@ def node_info(random: Random) -> JsonObject:
         "containerRuntimeVersion": "containerd://2.1.4",
         "kernelVersion": "6.12.30",
         "kubeProxyVersion": "",
-        "kubeletVersion": "v1.36.3",
+        "kubeletVersion": KUBERNETES_VERSION,
         "machineID": f"{random.getrandbits(128):032x}",
         "operatingSystem": "linux",
         "osImage": "Example Linux 12",

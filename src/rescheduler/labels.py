@@ -74,6 +74,10 @@ PLACING_GATE = "rescheduler.dev/placing"
 """Scheduling gate of a new pod, until its target is nominated: it is not a label, but a key that
 others see on our pods all the same."""
 
+CREATED_BY_US = "rescheduler.dev/created-by-migration"
+"""Condition in the status of a new pod, until its workload has adopted it: a migration has created
+it. Whoever may patch pods may write all of the labels and annotations above, but no status."""
+
 CORDONED_BY = "rescheduler.dev/cordoned-for-maintenance"
 """Annotation on a node: we cordoned it because of its maintenance label, and will uncordon it."""
 

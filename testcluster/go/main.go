@@ -1,7 +1,9 @@
 // Command testcluster is a Kubernetes control plane in one program, to test against.
 //
 // Its first argument picks the component; the others are that component's own. One program
-// instead of six shares most of its code, so it is built and stored once.
+// instead of many shares most of its code, so it is built and stored once. Built with the tag
+// `servers`, it has only etcd and the servers of Kubernetes: that is enough of an older version,
+// which the tools of the current one run against (see tools.go).
 //
 // With --with-owner before the component, the process ends as soon as its standard input does.
 // Whoever starts it holds the other end of that pipe, so that however the owner ends, even killed
@@ -13,27 +15,15 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	_ "time/tzdata" // CronJobs may name a time zone, and the machine may have no database of them.
 
-	"github.com/spf13/pflag"
 	"go.etcd.io/etcd/server/v3/etcdmain"
-	_ "k8s.io/client-go/plugin/pkg/client/auth"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
-	kubectl "k8s.io/kubectl/pkg/cmd"
-	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
-	nodefast "sigs.k8s.io/kwok/kustomize/stage/node/fast"
-	heartbeat "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat-with-lease"
-	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
-	kwokconfig "sigs.k8s.io/kwok/pkg/config"
-	kwok "sigs.k8s.io/kwok/pkg/kwok/cmd"
-	kwoklog "sigs.k8s.io/kwok/pkg/log"
-	kwoksignals "sigs.k8s.io/kwok/pkg/utils/signals"
 )
 
 // Each entry constructs its command only when it is run: every one of them installs the
@@ -43,12 +33,6 @@ var components = map[string]func(){
 	"kube-apiserver":          func() { os.Exit(cli.Run(apiserver.NewAPIServerCommand())) },
 	"kube-controller-manager": func() { os.Exit(cli.Run(controllermanager.NewControllerManagerCommand())) },
 	"kube-scheduler":          func() { os.Exit(cli.Run(scheduler.NewSchedulerCommand())) },
-	"kwok":                    runKwok,
-	"kubectl":                 runKubectl,
-	"oracle":                  func() { runOracle(slices.Contains(os.Args[1:], "--with-old-pod")) },
-	"stages":                  printStages,
-	"load":                    func() { exit(runLoad(os.Args[1:])) },
-	"quantities":              printQuantities,
 }
 
 func main() {
@@ -73,13 +57,6 @@ func exitWithOwner() {
 	os.Exit(1)
 }
 
-func exit(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
 func componentNames() []string {
 	names := []string{}
 	for name := range components {
@@ -87,45 +64,4 @@ func componentNames() []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-func runKubectl() {
-	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-		kubectlutil.CheckErr(err)
-	}
-}
-
-// runKwok starts kwok as its own main does: its configuration files are read before its
-// command exists, by a flag set of their own.
-func runKwok() {
-	flags := pflag.NewFlagSet("global", pflag.ContinueOnError)
-	flags.ParseErrorsAllowlist.UnknownFlags = true
-	flags.Usage = func() {}
-	ctx, logger := kwoklog.InitFlags(kwoksignals.SetupSignalContext(), flags)
-	ctx, err := kwokconfig.InitFlags(ctx, flags)
-	if err != nil {
-		logger.Error("Read kwok's configuration", "err", err)
-		os.Exit(1)
-	}
-	command := kwok.NewCommand(ctx)
-	// Kubernetes has registered another --version for the whole process, which kwok's would hit.
-	command.Version = ""
-	command.PersistentFlags().AddFlagSet(flags)
-	if err := command.ExecuteContext(ctx); err != nil {
-		logger.Error("Run kwok", "err", err)
-		os.Exit(1)
-	}
-}
-
-// printStages prints what fake nodes and pods do, as kwok itself ships it: nodes become Ready
-// and renew their leases; pods become Ready at once, complete if they are a Job's, and go when deleted.
-func printStages() {
-	stages := []string{
-		nodefast.DefaultNodeInit,
-		heartbeat.DefaultNodeHeartbeatWithLease,
-		podfast.DefaultPodReady,
-		podfast.DefaultPodComplete,
-		podfast.DefaultPodDelete,
-	}
-	fmt.Println(strings.Join(stages, "\n---\n"))
 }

@@ -42,7 +42,7 @@ def local_scheduler(
     # A pod finds both by itself.
     accounts = [f"--{who}-kubeconfig={kubeconfig}" for who in ("authentication", "authorization")]
     options = [*arguments, *accounts, *serving(cluster.layout, pod.port)]
-    scheduler = Component(program, cluster.binary, options, directory / "log", {})
+    scheduler = Component(program, cluster.servers, options, directory / "log", {})
     scheduler.start()
     try:
         yield pod

@@ -13,6 +13,7 @@ from rescheduler.kube.client import Client
 from rescheduler.kube.clock import WALL_CLOCK, Clock
 from rescheduler.kube.listwatch import WatchSettings
 from rescheduler.kube.live_store import LiveStore
+from rescheduler.labels import CREATED_BY_US
 from rescheduler.migration.executor import Executor
 from rescheduler.migration.migration_watches import MigrationWatches
 from rescheduler.migration.state_machine.actions import Write
@@ -244,6 +245,9 @@ class Sandbox:
                 found.append(f"pod {metadata['name']}")
             if "rescheduler.dev/previous-deletion-cost" in notes:
                 found.append(f"cost of {metadata['name']}")
+            conditions = pod["status"].get("conditions", [])
+            if any(each["type"] == CREATED_BY_US for each in conditions):
+                found.append(f"mark of {metadata['name']}")
         found += [
             f"budget {budget['metadata']['name']}"
             for budget in self.all("poddisruptionbudgets")

@@ -11,7 +11,7 @@ from testcluster.builders import budget
 from tests.kube.faultproxy import FaultProxy, is_list, is_watch, is_write
 from tests.migration.support import Sandbox, controller_on, node_of, other_node
 
-MOST_WRITES, MOST_READS = 12, 16
+MOST_WRITES, MOST_READS = 13, 16
 
 
 class Calls(Counter[str]):
@@ -35,7 +35,7 @@ class Calls(Counter[str]):
             self["reads"] += 1
 
 
-async def test_a_handoff_takes_at_most_twelve_writes_and_few_reads(sandbox: Sandbox) -> None:
+async def test_a_handoff_takes_at_most_thirteen_writes_and_few_reads(sandbox: Sandbox) -> None:
     sandbox.add_nodes("a", "b", "c")
     pods = sandbox.deploy("web", 3)
     apply(sandbox.cluster, budget(f"{sandbox.namespace}/web", min_available=3))

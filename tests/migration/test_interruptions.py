@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rescheduler.settings.value_types import Seconds
 from testcluster.applying import apply
 from testcluster.builders import deployment
 from testcluster.builders import pod as pod_object
@@ -396,8 +397,9 @@ async def test_a_new_pod_that_does_not_become_ready_is_given_up_with_the_reason(
     sandbox: Sandbox,
 ) -> None:
     moving = Moving(sandbox)
-    async with controller_on(sandbox.cluster, ONCE):
-        await moving.start(timeoutSeconds=600)
+    patient = msgspec.structs.replace(ONCE, timeout_seconds=Seconds(600))
+    async with controller_on(sandbox.cluster, patient):
+        await moving.start()
         await moving.bound()
         moving.patch_new(waiting("ImagePullBackOff"))
         sandbox.end_step(moving.migration)

@@ -26,6 +26,7 @@ RECREATE = (
     "hand-over",
     "evict",
     "complete",
+    "give-away",
     "finish",
 )
 

@@ -24,6 +24,7 @@ HANDOFF = (
     "lower-cost",
     "hand-over",
     "adopt",
+    "give-away",
     "finish",
 )
 ROLLBACK = ("undo", "delete-new", "restore-old", "finish")

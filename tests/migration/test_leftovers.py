@@ -9,6 +9,7 @@ from rescheduler.labels import MIGRATION_ID, MIGRATION_NAME, MIGRATION_STATUS, O
 from rescheduler.log_context import MigrationFields
 from rescheduler.migration.leftover_cleanup import cleanup_action
 from rescheduler.migration.moving_pod import MovingPod, MovingPodSpec, PodMeta
+from rescheduler.migration.state_machine.eviction import budget_name
 from rescheduler.model.objects import SchedulingGate
 from testcluster.applying import apply
 from testcluster.builders import budget, pod
@@ -96,12 +97,13 @@ async def test_a_new_replica_goes_whatever_its_deployment_is_called(
 async def test_lines_about_a_leftover_budget_name_its_migration(
     sandbox: Sandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    key = f"{sandbox.namespace}/left-behind"
+    name = budget_name("gone")
+    key = f"{sandbox.namespace}/{name}"
     left = budget(key, max_unavailable=1)
     left["metadata"]["labels"] = {MIGRATION_ID: "gone", MIGRATION_STATUS: "in-progress"}
     left["metadata"]["annotations"] = {MIGRATION_NAME: "old-move"}
     apply(sandbox.cluster, left)
-    path = sandbox.path("poddisruptionbudgets", "left-behind")
+    path = sandbox.path("poddisruptionbudgets", name)
     cluster = sandbox.cluster
     async with FaultProxy(cluster.server, str(cluster.ca_file)) as proxy:
         proxy.next(

@@ -8,6 +8,7 @@ import pytest
 
 from rescheduler.controller.drain.drain_outcomes import is_held_up
 from rescheduler.labels import (
+    CREATED_BY_US,
     DELETION_COST,
     HANDOFF,
     MIRROR_POD,
@@ -280,6 +281,13 @@ def test_a_pod_that_another_migration_moves_is_waited_for() -> None:
     assert "is moving the pod" in action.message
 
 
+def test_a_migration_shortens_the_timeout_of_the_policy_and_never_extends_it() -> None:
+    for requested, seconds in ((None, 120), (5, 5), (86_400, 120)):
+        spec = msgspec.structs.replace(migration().spec, timeout_seconds=requested)
+        o = observed(msgspec.structs.replace(migration(), spec=spec))
+        assert o.timeout == timedelta(seconds=seconds)
+
+
 def in_progress(**more: object) -> Migration:
     status = {
         "phase": Phase.IN_PROGRESS,
@@ -309,10 +317,11 @@ def handed_off(new: MovingPod, **more: object) -> Observation:
 
 def waiting_pod(*gates: str, nominated: str = "", node: str = "") -> MovingPod:
     found = pod(node=node)
+    marks = (PodCondition(CREATED_BY_US, "True"),) if nominated else ()
     return msgspec.structs.replace(
         found,
         spec=MovingPodSpec(node, scheduling_gates=tuple(map(SchedulingGate, gates))),
-        status=MovingPodStatus("Pending", nominated_node_name=nominated),
+        status=MovingPodStatus("Pending", nominated_node_name=nominated, conditions=marks),
     )
 
 
@@ -321,7 +330,7 @@ def test_a_gated_pod_is_nominated_again_when_the_scheduler_has_removed_its_nomin
         action = decide(handed_off(waiting_pod(PLACING_GATE, nominated=lost)))
         assert isinstance(action, PatchPod)
         assert (action.name, action.subresource) == ("nominate", "status")
-        assert action.patch == {"status": {"nominatedNodeName": "b"}}
+        assert action.patch["status"]["nominatedNodeName"] == "b"
 
 
 def test_a_gate_is_opened_only_while_the_target_takes_the_pod() -> None:

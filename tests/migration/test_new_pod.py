@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import pytest
 
 from rescheduler.labels import ORIGINAL_POD, PLACING_GATE, PREVIOUS_MARKS
 from rescheduler.migration.migration_object import (
@@ -39,6 +40,12 @@ from rescheduler.model.objects import (
     ReplicaSet,
     Service,
     ServiceSpec,
+)
+from rescheduler.model.rules.network_policies import (
+    ApiGroup,
+    ApiGroups,
+    NetworkPolicy,
+    policy_labels,
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -226,6 +233,51 @@ def test_a_label_that_neither_services_nor_budgets_select_by_is_withheld() -> No
     assert label_to_withhold(workload(labels), [service(a="1")], [protection(b="2")]) == "c"
     assert label_to_withhold(workload(labels), [service(a="1", c="3")], [protection(b="2")]) == "a"
     assert label_to_withhold(workload(labels), [service(a="other")], ()) == "a"
+
+
+def network_policy(namespace: str = "shop", **spec: Any) -> NetworkPolicy:
+    metadata = {"name": "p", "namespace": namespace}
+    return msgspec.convert({"metadata": metadata, "spec": spec}, NetworkPolicy)
+
+
+def selecting(**labels: str) -> dict[str, Any]:
+    return {"podSelector": {"matchLabels": labels}}
+
+
+NO_GROUPS = ApiGroups()
+EXCLUDING = {"matchExpressions": [{"key": "pci", "operator": "DoesNotExist"}]}
+EVERYWHERE: dict[str, Any] = {"namespaceSelector": {}, **selecting(app="db")}
+
+
+@pytest.mark.parametrize(
+    ("policy", "withheld"),
+    [
+        (network_policy(**selecting(app="db")), "pci"),
+        (network_policy(**selecting(app="other")), "pci"),
+        (network_policy(podSelector=EXCLUDING), "app"),
+        (network_policy(podSelector={}, ingress=[{"from": [selecting(app="db")]}]), "pci"),
+        (network_policy(podSelector={}, egress=[{"to": [selecting(app="db")]}]), "pci"),
+        (network_policy(**selecting(app="db", pci="true")), None),
+        (network_policy("other", podSelector={}, ingress=[{"from": [EVERYWHERE]}]), "pci"),
+        (network_policy("other", **selecting(app="db", pci="true")), "app"),
+    ],
+    ids=str,
+)
+def test_no_label_is_withheld_by_which_a_network_policy_selects(
+    policy: NetworkPolicy, withheld: str | None
+) -> None:
+    plain = workload({"app": "db", "pci": "true"})
+    labels = policy_labels("shop", [policy], NO_GROUPS)
+    assert label_to_withhold(plain, (), (), labels) == withheld
+
+
+def test_only_a_template_hash_is_withheld_where_policies_cannot_be_read() -> None:
+    groups = ApiGroups((ApiGroup("apps"), ApiGroup("cilium.io")))
+    unknown = policy_labels("shop", [], groups)
+    assert unknown.unknown_because == "policies of cilium.io are not read"
+    assert label_to_withhold(workload({"app": "db"}), (), (), unknown) is None
+    rollout = workload({"app": "db", "rollouts-pod-template-hash": "7"})
+    assert label_to_withhold(rollout, (), (), unknown) == "rollouts-pod-template-hash"
 
 
 def test_a_selector_that_needs_no_label_leaves_none_to_withhold() -> None:

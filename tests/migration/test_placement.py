@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from rescheduler.labels import PLACING_GATE
+from rescheduler.settings.value_types import Seconds
 from testcluster.applying import apply
 from testcluster.builders import deployment, pod
 from testcluster.client import JsonObject
@@ -208,9 +209,10 @@ async def test_gates_of_others_are_not_waited_for_for_ever(sandbox: Sandbox) -> 
     await sandbox.until(lambda: sandbox.pods("web"), "the first pod is there")
     open_gates(sandbox, sandbox.pods("web")[0]["metadata"]["name"])
     (old,) = sandbox.wait_ready("web", 1)
-    async with controller_on(sandbox.cluster, ONCE):
+    patient = msgspec.structs.replace(ONCE, timeout_seconds=Seconds(600))
+    async with controller_on(sandbox.cluster, patient):
         target = other_node(sandbox, old)
-        name = sandbox.migrate(old, target, mode="Handoff", timeoutSeconds=600)
+        name = sandbox.migrate(old, target, mode="Handoff")
         await sandbox.until(lambda: nominations(sandbox) == [target], "it is nominated")
         sandbox.end_step(name)
         (status,) = await sandbox.finished(name)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from rescheduler.settings.value_types import SecondsOrZero
+from rescheduler.settings.value_types import Seconds, SecondsOrZero
 from testcluster import builders
 from testcluster.applying import apply
 from testcluster.builders import replicaset
@@ -71,8 +71,9 @@ async def test_a_workload_that_may_not_adopt_the_new_pod_fails_its_migration_and
     owners = "metadata.ownerReferences"
     gains_no_owner = f"!has(object.{owners}) || has(oldObject.{owners})"
     with refused(sandbox, "pods", adopt, unless=gains_no_owner):
-        async with controller_on(sandbox.cluster, ONE_AT_A_TIME) as controller:
-            name = sandbox.migrate(old, other_node(sandbox, old), timeoutSeconds=600)
+        patient = msgspec.structs.replace(ONE_AT_A_TIME, timeout_seconds=Seconds(600))
+        async with controller_on(sandbox.cluster, patient) as controller:
+            name = sandbox.migrate(old, other_node(sandbox, old))
             for failures in (0, 1):
                 await sandbox.until(
                     lambda: is_to_be_adopted(sandbox, name, failures),  # noqa: B023

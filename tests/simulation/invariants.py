@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 
 from rescheduler.labels import (
     DELETION_COST,
@@ -120,14 +121,16 @@ class Invariants:
             for migration in self.cluster.list("Migration").values()
             if migration["status"]["phase"] == "InProgress" and not self._was_late(migration)
         ]
-        if len(in_flight) > self.options.max_in_flight:
-            self._record(f"{len(in_flight)} in flight with {started}")
+        with_slot = [migration for migration in in_flight if not self._is_overdue(migration)]
+        if len(with_slot) > self.options.max_in_flight:
+            self._record(f"{len(with_slot)} in flight with {started}")
         nodes: Counter[str] = Counter()
         workloads: defaultdict[str, list[int]] = defaultdict(list)
         for migration in in_flight:
             status = migration["status"]
-            # A pod that waits for a node has none to leave.
-            nodes.update({status.get("sourceNode", ""), migration["spec"]["targetNode"]} - {""})
+            if migration in with_slot:
+                # A pod that waits for a node has none to leave.
+                nodes.update({status.get("sourceNode", ""), migration["spec"]["targetNode"]} - {""})
             if "workload" in status:
                 workloads[status["workload"]["uid"]].append(status["workload"].get("replicas", 1))
         for name, count in nodes.items():
@@ -136,6 +139,11 @@ class Invariants:
         for uid, sizes in workloads.items():
             if len(sizes) > self.options.max_per_workload.of(max(sizes)):
                 self._record(f"{len(sizes)} in flight of workload {uid} with {started}")
+
+    def _is_overdue(self, migration: Json) -> bool:
+        """Whether its step takes so long that it holds no slot any more, but for its workload's."""
+        began = datetime.fromisoformat(migration["status"]["stepStartedAt"])
+        return (self.cluster.clock.now() - began).total_seconds() > self.options.timeout_seconds
 
     def _was_late(self, migration: Json) -> bool:
         """Whether a delayed write, whose caller had given up, may have started it."""

@@ -11,8 +11,12 @@ from testcluster.build import (
     Program,
     announce,
     build_key,
+    control_plane_program,
     ensure_binary,
     ensure_program,
+    kubernetes_version,
+    node_program,
+    servers_program,
 )
 from testcluster.toolchain import (
     SOURCES,
@@ -33,11 +37,18 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory = tmp_path / "sources"
     directory.mkdir()
-    (directory / "go.mod").write_text("module example\n\ngo 1.26.0\n")
+    write_modules(directory / "go.mod", "v1.99.1")
     (directory / "main.go").write_text("package main\n")
     monkeypatch.setattr(build, "SOURCES", directory)
     monkeypatch.setattr(toolchain, "SOURCES", directory)
     return directory
+
+
+def write_modules(file: Path, kubernetes: str) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(
+        f"module example\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/kubernetes {kubernetes}\n)\n"
+    )
 
 
 def fake_go(directory: Path, version: str, on_build: str) -> Path:
@@ -127,7 +138,7 @@ def test_what_is_missing_is_announced_with_the_minutes_that_it_takes(
 
 def test_the_key_depends_on_the_go_version_and_the_platform(sources: Path) -> None:
     keys = {
-        build_key(Toolchain(Path("go"), version, platform))
+        build_key(Toolchain(Path("go"), version, platform), control_plane_program())
         for version in ("go1.26.1", "go1.26.2")
         for platform in ("linux-amd64", "linux-arm64")
     }
@@ -144,19 +155,35 @@ def test_a_failed_build_shows_the_output_of_go_and_leaves_no_binary(
     assert not list(own_cache.rglob(BINARY_NAME))
 
 
-def test_what_kubelet_shares_with_the_control_plane_is_compiled_once() -> None:
-    """Another version of one module means that whatever imports it is compiled again."""
-    control_plane, nodes = (
-        required_versions(folder / "go.mod") for folder in (SOURCES, SOURCES / "node")
-    )
-    shared = control_plane.keys() & nodes.keys()
-    assert len(shared) > 100
-    assert {name: nodes[name] for name in shared} == {name: control_plane[name] for name in shared}
+def test_servers_and_nodes_of_an_older_kubernetes_are_built_if_the_environment_names_it(
+    sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_modules(sources / "versions" / "1.98.mod", "v1.98.7")
+    monkeypatch.setattr(build, "KUBERNETES_VERSION", "v1.99.1")
+    for newest in ("", "1.99"):
+        monkeypatch.setenv("KUBERNETES", newest)
+        assert servers_program() == control_plane_program()
+        assert node_program().version == "v1.99.1"
+    monkeypatch.setenv("KUBERNETES", "1.98")
+    for program in (servers_program(), node_program()):
+        assert program.version == "v1.98.7"
+        assert "-modfile=versions/1.98.mod" in program.build_flags
+    assert control_plane_program().version == "v1.99.1"
 
 
-def required_versions(module: Path) -> dict[str, str]:
-    """By name of a module: its version, the one that replaces it if there is one."""
-    words = [line.split() for line in module.read_text().splitlines()]
-    required = {line[0]: line[1] for line in words if len(line) > 1 and line[1].startswith("v")}
-    replaced = {line[0]: line[3] for line in words if "=>" in line}
-    return required | replaced
+def test_a_kubernetes_without_modules_is_refused_with_the_versions_that_there_are(
+    sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_modules(sources / "versions" / "1.98.mod", "v1.98.7")
+    monkeypatch.setattr(build, "KUBERNETES_VERSION", "v1.99.1")
+    monkeypatch.setenv("KUBERNETES", "1.9")
+    with pytest.raises(BuildError, match=r"^KUBERNETES=1\.9: expected one of 1\.98, 1\.99$"):
+        servers_program()
+
+
+def test_an_older_kubernetes_has_the_staging_modules_of_its_own_version() -> None:
+    for modules in [SOURCES / "go.mod", *SOURCES.glob("versions/*.mod")]:
+        number = kubernetes_version(modules).removeprefix("v1.")
+        lines = [line.split() for line in modules.read_text().splitlines() if "=>" in line]
+        assert len(lines) > 30
+        assert {line[3] for line in lines} == {f"v0.{number}"}

@@ -10,6 +10,7 @@ import pytest
 
 from testcluster import TestCluster
 from testcluster.applying import apply
+from testcluster.build import servers_program
 from testcluster.builders import (
     budget,
     daemonset,
@@ -60,8 +61,9 @@ def status_of(cluster: TestCluster, path: str) -> JsonObject:
 
 
 def test_reports_the_kubernetes_version_it_was_built_from(cluster: TestCluster) -> None:
-    assert cluster.client.get("/version")["gitVersion"] == "v1.36.3"
-    assert "Server Version: v1.36.3" in cluster.kubectl("version")
+    version = servers_program().version
+    assert cluster.client.get("/version")["gitVersion"] == version
+    assert f"Server Version: {version}" in cluster.kubectl("version")
 
 
 def test_a_deployment_becomes_ready_on_fake_nodes(

@@ -4,11 +4,17 @@ Of one workload, one pod is evicted at a time, whatever the policy says: two mig
 in the same moment would both find the workload whole.
 
 Only migrations in progress count. One that waits takes up no slot, or they would wait for each
-other for ever.
+other for ever. Nor does one whose step takes longer than the timeout of the policy: it waits for a
+pod that takes its time to stop or to become available, and its owner decides how long. It only
+counts for its own workload.
+
+Namespaces that want slots get them in turn.
 """
 
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.state_machine.mode_selection import CannotMove, select_mode
@@ -29,6 +35,9 @@ class InFlightSlot:
     replicas: int = 1
     evicts: bool = False
     """Whether the workload has a pod less for a while."""
+    step_started_at: datetime | None = None
+    is_overdue: bool = False
+    """Whether its step takes so long that it holds up nobody but its workload."""
 
     @property
     def nodes(self) -> tuple[str, str]:
@@ -93,6 +102,19 @@ class InFlightLimiter:
         was_in_flight = self._in_flight.pop(key, None) is not None
         return self.startable() if was_in_flight or was_offered else []
 
+    def release_overdue(self, now: datetime) -> list[str]:
+        """Let those whose step takes too long give way; the keys of those that may start then."""
+        began_before = now - timedelta(seconds=self.options.timeout_seconds)
+        overdue = {
+            key: replace(slot, is_overdue=True)
+            for key, slot in self._in_flight.items()
+            if slot.step_started_at is not None
+            and slot.step_started_at < began_before
+            and not slot.is_overdue
+        }
+        self._in_flight |= overdue
+        return self.startable() if overdue else []
+
     def startable(self) -> list[str]:
         """The keys of waiting migrations that may start now."""
         return startable(self._waiting, self._in_flight.values(), self.options)
@@ -112,6 +134,7 @@ def slot_of(migration: Migration) -> InFlightSlot:
         workload=workload.uid if workload is not None else "",
         replicas=(workload.replicas or 1) if workload is not None else 1,
         evicts=migration.status.mode == Mode.EVICT,
+        step_started_at=migration.status.step_started_at,
     )
 
 
@@ -142,7 +165,8 @@ def reached_limit(
     slot: InFlightSlot, in_flight: Iterable[InFlightSlot], options: MigrationOptions
 ) -> str:
     """The limit that forbids one more migration now, as a message; empty if none does."""
-    others = list(in_flight)
+    in_flight = list(in_flight)
+    others = [other for other in in_flight if not other.is_overdue]
     if len(others) >= options.max_in_flight:
         return f"{len(others)} of {options.max_in_flight} migrations are in flight"
     for node in slot.nodes:
@@ -150,10 +174,10 @@ def reached_limit(
         if on_node >= options.max_per_node:
             return f"node {node} has {on_node} of {options.max_per_node} migrations"
     in_namespace = sum(other.namespace == slot.namespace for other in others)
-    if in_namespace >= options.max_per_namespace:
-        most = options.max_per_namespace
+    most = options.max_per_namespace.of(options.max_in_flight)
+    if in_namespace >= most:
         return f"namespace {slot.namespace} has {in_namespace} of {most} migrations"
-    return reached_workload_limit(slot, others, options)
+    return reached_workload_limit(slot, in_flight, options)
 
 
 def reached_workload_limit(
@@ -176,13 +200,23 @@ def startable(
     in_flight: Iterable[InFlightSlot],
     options: MigrationOptions,
 ) -> list[str]:
-    """The keys of those that may start now, all together, in the order in which they came."""
-    taken = list(in_flight)
-    chosen = []
+    """The keys of those that may start now, all together.
+
+    The namespace with the fewest in flight is next; within it, they start in the order in which
+    they came.
+    """
+    taken, chosen = list(in_flight), []
+    numbers = Counter(slot.namespace for slot in taken if not slot.is_overdue)
+    queues: dict[str, deque[str]] = {}
     for key, slot in waiting.items():
-        if len(taken) >= options.max_in_flight:
-            break
-        if not reached_limit(slot, taken, options):
-            taken.append(slot)
+        queues.setdefault(slot.namespace, deque()).append(key)
+    while queues and numbers.total() < options.max_in_flight:
+        namespace = min(queues, key=lambda queued: numbers[queued])
+        key = queues[namespace].popleft()
+        if not queues[namespace]:
+            del queues[namespace]
+        if not reached_limit(waiting[key], taken, options):
+            taken.append(waiting[key])
+            numbers[namespace] += 1
             chosen.append(key)
     return chosen

@@ -262,6 +262,7 @@ class MigrationController:
                 if item.key not in self._must_reread:
                     migration = self._watches.migrations.get(item.key)
                     self._queue_migrations(self._limiter.update(item.key, migration))
+                    self._queue_migrations(self._limiter.release_overdue(self._observer.now()))
 
     async def _reconcile_or_give_up(self, key: str) -> None:
         """Reconcile a Migration; end it if this has failed too often by an error of the program."""

@@ -15,6 +15,7 @@ from rescheduler.migration.migration_object import MIGRATION
 from rescheduler.migration.services.endpoint_slices import ENDPOINT_SLICE
 from rescheduler.model import kinds
 from rescheduler.model.kinds import KINDS, Kind
+from rescheduler.model.rules.network_policies import NETWORK_POLICY
 
 SECRET_NAME = "rescheduler-certificates"
 LEASE_NAME = "rescheduler"
@@ -136,6 +137,12 @@ MOVING = RoleDefinition(
         right(kinds.NODE, ("patch",), "nodes under maintenance are cordoned"),
         right(kinds.SERVICE, ("list",), "the Services that a pod leaves before it is stopped"),
         right(ENDPOINT_SLICE, ("list",), "whether a pod is still sent requests"),
+        right(
+            NETWORK_POLICY,
+            ("list",),
+            "whether a pod would escape a policy without the label that is withheld from it, where "
+            "it does not belong to a Deployment",
+        ),
         Right("", ("events",), ("create",), "each step is reported as an Event"),
         Right("", ("events",), ("patch",), "an Event that repeats is counted, not written again"),
     ],

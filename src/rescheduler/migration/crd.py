@@ -108,7 +108,8 @@ SPEC = record(
             "The strategy that planned the move; empty if a person requested it.", maxLength=63
         ),
         "timeoutSeconds": number(
-            "How many seconds each step may take. The default is the timeout of the policy.",
+            "How many seconds each step may take, at most the timeout of the policy, which is the "
+            "default.",
             minimum=1,
             maximum=MAX_TIMEOUT_SECONDS,
         ),

@@ -3,6 +3,9 @@
 Whatever a migration touches is labelled until it is restored or stays for good. So a labelled
 object is a leftover exactly if its Migration no longer exists, has finished, or is at another
 attempt. Its age does not matter, nor does the process that left it.
+
+Whoever may patch an object may label it like that. So an object is only deleted if more than labels
+and annotations prove that a migration has created it. Otherwise it loses them, and stays.
 """
 
 import logging
@@ -21,7 +24,9 @@ from rescheduler.migration.migration_watches import is_part_of, is_unadopted_new
 from rescheduler.migration.moving_pod import MovingPod, PodMeta
 from rescheduler.migration.new_pod import COPY_PREFIX
 from rescheduler.migration.observer import Observer
+from rescheduler.migration.state_machine import placement
 from rescheduler.migration.state_machine.actions import DeleteBudget, DeletePod, PatchPod, Wait
+from rescheduler.migration.state_machine.eviction import budget_name
 from rescheduler.migration.state_machine.service_departure import (
     LOOK_AGAIN_SECONDS,
     depart,
@@ -32,6 +37,8 @@ from rescheduler.model.objects import Part
 from rescheduler.settings import MigrationOptions
 
 logger = logging.getLogger(__name__)
+
+UNPROVEN = "it has the labels of a migration, but nothing proves that one has created it"
 
 
 class LabelledBudget(Part, frozen=True):
@@ -51,12 +58,19 @@ def cleanup_action(
     """
     original_exists = original is not None and not original.is_deleting
     if not is_unadopted_new_pod(pod):
-        return rejoin_services(pod, now) or PatchPod(
-            "restore-leftover", pod, migration_labels.restore_patch(pod)
-        )
+        return restore(pod, now)
     if is_copy(pod) and pod.node and not original_exists:
-        return PatchPod("keep-leftover", pod, migration_labels.completed_patch())
+        return placement.give_away(pod) or PatchPod(
+            "keep-leftover", pod, migration_labels.completed_patch()
+        )
     return DeletePod("delete-leftover", pod)
+
+
+def restore(pod: MovingPod, now: datetime) -> PatchPod:
+    """The next action that removes what a migration has written on a pod that stays."""
+    return rejoin_services(pod, now) or PatchPod(
+        "restore-leftover", pod, migration_labels.restore_patch(pod)
+    )
 
 
 def is_copy(pod: MovingPod) -> bool:
@@ -96,7 +110,11 @@ class LeftoverCleanup:
         if is_part_of(pod, await self._migration_of(pod.metadata)):
             return None
         original = await self._original_of(pod)
-        action: PatchPod | DeletePod | Wait = cleanup_action(pod, original, self._observer.now())
+        now = self._observer.now()
+        action: PatchPod | DeletePod | Wait = cleanup_action(pod, original, now)
+        if isinstance(action, DeletePod) and not pod.is_ours:
+            logger.warning("Left a labelled pod alone", extra={"pod": pod.key, "why": UNPROVEN})
+            action = restore(pod, now)
         if isinstance(action, DeletePod):
             action = await self._leave_services(pod, original, options) or action
         if isinstance(action, Wait):
@@ -145,6 +163,9 @@ class LeftoverCleanup:
         if migration is not None and migration.is_in_progress:
             return
         key, uid = budget.metadata.key, budget.metadata.uid
+        if budget.metadata.name != budget_name(budget.metadata.labels.get(MIGRATION_ID, "")):
+            logger.warning("Left a labelled budget alone", extra={"budget": key, "why": UNPROVEN})
+            return
         await self._executor.delete_budget(DeleteBudget("leftover", key, uid))
         logger.info("Cleaned up a leftover disruption budget", extra={"budget": key})
 

@@ -9,7 +9,7 @@ few: the pods that are being moved, and the new pods that replace them.
 from datetime import timedelta
 from typing import Any
 
-from rescheduler.labels import MIGRATION_STATUS, PLACING_GATE
+from rescheduler.labels import CREATED_BY_US, MIGRATION_STATUS, PLACING_GATE
 from rescheduler.model.kinds import Kind
 from rescheduler.model.objects import Identity, Labels, Part, SchedulingGate, Volume
 from rescheduler.model.objects.parts import Int32, Int64, Timestamp
@@ -146,6 +146,21 @@ class MovingPod(Part):
     def is_gated_by_us(self) -> bool:
         """Whether its target is not nominated for good yet: the scheduler waits for us."""
         return any(gate.name == PLACING_GATE for gate in self.spec.scheduling_gates)
+
+    @property
+    def is_marked_as_created(self) -> bool:
+        """Whether a migration has written into its status that it has created it."""
+        mark = self.condition(CREATED_BY_US)
+        return mark is not None and mark.status == "True"
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether a migration has provably created it, and no workload has adopted it since.
+
+        Labels and annotations prove nothing, for whoever may patch pods may write them. But nobody
+        can add a gate to a pod that exists, and the status of pods is another right.
+        """
+        return self.is_gated_by_us or self.is_marked_as_created
 
     @property
     def foreign_gates(self) -> list[str]:

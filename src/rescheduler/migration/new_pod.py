@@ -30,8 +30,9 @@ from rescheduler.model.rules.merged_label_keys import (
     with_merged_expressions,
     without_merged_expressions,
 )
+from rescheduler.model.rules.network_policies import NO_POLICIES, PolicyLabels
 from rescheduler.model.rules.placing_affinity import is_new_pod, without_pin
-from rescheduler.model.selectors import matches, selects
+from rescheduler.model.selectors import matches, selector_keys, selects
 
 # The characters that Kubernetes uses for generated names: none can spell a bad word.
 NAME_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -208,12 +209,13 @@ def label_to_withhold(
     workload: ObservedWorkload,
     services: Iterable[Service],
     budgets: Iterable[PodDisruptionBudget],
+    policies: PolicyLabels = NO_POLICIES,
 ) -> str | None:
     """The label that a new pod gets only at the handover; None if no label is suitable.
 
-    Without it the workload must not count the pod. But Services should send traffic to the pod,
-    and budgets count it as healthy, before the old one is deleted. So a label that neither selects
-    by is best, a template hash first of all.
+    Without it the workload must not count the pod, but no policy may overlook it. Services should
+    send traffic to the pod, and budgets count it as healthy, before the old one is deleted. So a
+    label that neither selects by is best, a template hash first of all.
     """
     if has_template_hash_label(workload):
         return POD_TEMPLATE_HASH
@@ -227,9 +229,8 @@ def label_to_withhold(
         ),
         labels,
     )
-    suitable = [key for key in labels if is_required_by(workload.selector, labels, key)]
     return min(
-        suitable,
+        (key for key in withholdable(workload) if not policies.may_select_by(key)),
         key=lambda key: (
             key in budget_keys,
             key in service_keys,
@@ -238,6 +239,12 @@ def label_to_withhold(
         ),
         default=None,
     )
+
+
+def withholdable(workload: ObservedWorkload) -> list[str]:
+    """The labels without which the workload does not count a pod."""
+    labels = workload.template.metadata.labels
+    return [key for key in labels if is_required_by(workload.selector, labels, key)]
 
 
 def has_template_hash_label(workload: ObservedWorkload) -> bool:
@@ -259,12 +266,6 @@ def selecting_keys(selectors: Iterable[LabelSelector | None], labels: Labels) ->
         if selector is not None and selects(selector, labels)
         for key in selector_keys(selector)
     }
-
-
-def selector_keys(selector: LabelSelector) -> set[str]:
-    """The label keys that a selector refers to."""
-    expressions = selector.match_expressions
-    return {*selector.match_labels, *(expression.key for expression in expressions)}
 
 
 def template_hash(labels: Labels) -> str:

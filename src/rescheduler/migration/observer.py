@@ -57,6 +57,15 @@ from rescheduler.model.objects import (
     Service,
 )
 from rescheduler.model.rules.immovable_pods import is_job
+from rescheduler.model.rules.network_policies import (
+    API_GROUPS_PATH,
+    NETWORK_POLICY,
+    NO_POLICIES,
+    ApiGroups,
+    NetworkPolicy,
+    PolicyLabels,
+    policy_labels,
+)
 from rescheduler.model.rules.surge import IGNORES_NOMINATIONS
 from rescheduler.model.rules.volume_sharing import has_single_node_volume
 from rescheduler.model.selectors import selector_text, selects
@@ -158,6 +167,8 @@ class Observer:
             case Question.SERVICES:
                 namespace = o.migration.metadata.namespace
                 answers = replace(o.answers, services=await self._services(namespace))
+            case Question.POLICIES:
+                answers = replace(o.answers, policies=await self._policies(o.migration))
             case Question.CANDIDATES:
                 answers = replace(o.answers, candidates=await self._candidates(o))
             case Question.TARGET:
@@ -222,7 +233,7 @@ class Observer:
         )
 
     def _own_budget(self, migration: Migration) -> PodDisruptionBudget | None:
-        key = f"{migration.metadata.namespace}/{budget_name(migration)}"
+        key = f"{migration.metadata.namespace}/{budget_name(migration.metadata.uid)}"
         budget: PodDisruptionBudget | None = self._tables.of(BUDGET).get(key)
         return budget
 
@@ -324,15 +335,29 @@ class Observer:
     async def _pages(
         self, kind: Kind[Any], type: type[T], namespace: str, labels: str
     ) -> AsyncIterator[list[T]]:
-        """The objects of a namespace in pages: a workload may have thousands of pods."""
+        """The objects of a namespace, or of all, in pages: there may be thousands of pods."""
         query = {"limit": str(PAGE_SIZE)} | ({"labelSelector": labels} if labels else {})
-        path = collection_path(kind, namespace)
+        path = collection_path(kind, namespace) if namespace else kind.path
         while True:
             page: Page[T] = await self._server.get(path, page_type(type), query)
             yield page.items
             if not page.metadata.continue_token:
                 return
             query["continue"] = page.metadata.continue_token
+
+    # ------------------------------------------------------------ policies
+
+    async def _policies(self, migration: Migration) -> PolicyLabels:
+        """By which labels policies select. A server without the kind has no such policies."""
+        try:
+            groups = await self._server.get(API_GROUPS_PATH, ApiGroups)
+            pages = self._pages(NETWORK_POLICY, NetworkPolicy, "", "")
+            policies = [policy async for page in pages for policy in page]
+        except NotFound:
+            return NO_POLICIES
+        except Forbidden as error:
+            return PolicyLabels(unknown_because=f"NetworkPolicies cannot be read: {error.answer}")
+        return policy_labels(migration.metadata.namespace, policies, groups)
 
     # ------------------------------------------------------------ Services
 

@@ -58,6 +58,12 @@ def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     return False
 
 
+def selector_keys(selector: LabelSelector) -> set[str]:
+    """The label keys that a selector refers to."""
+    expressions = selector.match_expressions
+    return {*selector.match_labels, *(expression.key for expression in expressions)}
+
+
 def parse_selector(text: str) -> LabelSelector:
     """The selector that a text means; an empty text selects everything."""
     return LabelSelector(match_expressions=tuple(_requirements(text)))

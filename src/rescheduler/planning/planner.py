@@ -32,7 +32,7 @@ from rescheduler.planning.search.pod_groups import (
 )
 from rescheduler.planning.search.searches import FoundSteps, find_single_moves, find_steps
 from rescheduler.planning.search.steps import SearchStep
-from rescheduler.planning.strategies import depending_on
+from rescheduler.planning.strategies import STRATEGIES, depending_on, requested_strategies
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.settings import Policy
 
@@ -50,7 +50,7 @@ def make_plan(
     `planningTimeout` is over: when it is most of it, the best plan found so far is returned.
     """
     time = PlanningTime(time_used)
-    return _Planner(snapshot, policy, context, strategies, time).plan(frozenset())
+    return _Planner(snapshot, policy, context, strategies, time).plan_if_safe()
 
 
 class _Planner:
@@ -71,12 +71,22 @@ class _Planner:
         self._time = time
         self._out_of_time = time.is_over_for_search
 
+    def plan_if_safe(self) -> Plan:
+        """The plan; in a cluster that is in trouble, at most of what people asked for."""
+        stop = failed_safety_check(self._snapshot, self._policy)
+        if stop is None:
+            return self.plan(frozenset())
+        if stop.stops_maintenance:
+            return _nothing(self._problem(frozenset()), stop.sentence, stop.reason)
+        requested = requested_strategies(self._strategies)
+        plan = self.plan(frozenset({*STRATEGIES, *self._strategies}) - requested)
+        if plan.moves:
+            return msgspec.structs.replace(plan, summary=f"{plan.summary} {stop.sentence}.")
+        return msgspec.structs.replace(plan, summary=stop.sentence, idle_reason=stop.reason)
+
     def plan(self, at_rest: frozenset[str]) -> Plan:
         """The plan if these strategies, by name, are only heard."""
         problem = self._problem(at_rest)
-        stop = failed_safety_check(self._snapshot, self._policy)
-        if stop is not None:
-            return _nothing(problem, stop.sentence, stop.reason)
         if not problem.objective.strategies:
             plan = _plan(problem, [], self._time, is_complete=True)
             if plan.blocked:

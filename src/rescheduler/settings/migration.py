@@ -41,8 +41,10 @@ class MigrationOptions(Options, frozen=True):
     """How many of them may leave one node, or arrive on it. 0 starts none. A higher number loads a
     node more: starting pods pull images and fill caches."""
 
-    max_per_namespace: Count = 20
-    """How many of them may be in one namespace. 0 starts none."""
+    max_per_namespace: Limit = Limit("75%")
+    """How many of them may be in one namespace: a number, or a percentage of `maxInFlight`. 0
+    starts none. With all of `maxInFlight`, whoever may create Migrations in one namespace can hold
+    up all others."""
 
     max_per_workload: Limit = Limit("25%")
     """How many of them may move pods of one workload: a number, or a percentage of its replicas,
@@ -57,7 +59,8 @@ class MigrationOptions(Options, frozen=True):
     timeout_seconds: Seconds = msgspec.field(default=Seconds(120), name="timeout")
     """How long each step may take, such as starting a new pod until it is Ready.
     `minReadySeconds` is added. Pods that start slowly need more; until then both pods take up
-    room."""
+    room. A Migration can ask for less, not for more. One that waits for longer all the same, such
+    as for a pod with a long grace period, no longer counts against these limits."""
 
     leave_services_seconds: SecondsOrZero = msgspec.field(
         default=SecondsOrZero(3), name="leaveServices"

@@ -283,10 +283,11 @@ class Arguments(Options, frozen=True):
     with `matchLabels` and `matchExpressions`. None, and an empty one, exclude no pods."""
 
     max_pending_pods: Count = 100
-    """With more pods pending than this, nothing is moved: the cluster has bigger problems. 0 means
-    that a single pending pod stops all moves. A higher number moves pods in a cluster that is short
-    of room, where they compete with the pending ones. Pods that are gated, or nominated to a node,
-    do not count."""
+    """With more pods pending than this, only maintenance goes on: the cluster has bigger problems.
+    0 means that a single pending pod stops all other moves. A higher number moves pods in a cluster
+    that is short of room, where they compete with the pending ones. Of one namespace at most half
+    of this number counts. Pods that no node could take even if it were empty do not count, nor do
+    those that are gated, or nominated to a node."""
 
     max_unready_nodes_percent: Percent = 20.0
     """With a higher percentage of nodes not Ready, nothing is moved: our view of the cluster may be

@@ -92,7 +92,7 @@ ROUND_ADVICE: dict[str, Advice] = {
         "Wait for a moment. If it stays like that, look at its log.",
     ),
     NoMovesReason.TOO_MANY_PENDING_PODS: Advice(
-        "More pods wait for a node than `maxPendingPods` allows. Moves would take their room.",
+        "More pods wait for room than `maxPendingPods` allows. Only maintenance goes on.",
         "Find out why pods are pending, or raise the limit.",
     ),
     NoMovesReason.TOO_MANY_UNREADY_NODES: Advice(

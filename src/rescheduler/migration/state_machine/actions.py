@@ -18,6 +18,7 @@ class Question(StrEnum):
     SIBLINGS = "siblings"
     EVICTION = "eviction"
     SERVICES = "services"
+    POLICIES = "policies"
     CANDIDATES = "candidates"
     TARGET = "target"
     OLD_DEPARTURE = "old-departure"

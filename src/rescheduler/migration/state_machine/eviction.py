@@ -13,7 +13,7 @@ import msgspec
 from rescheduler.labels import MIGRATION_ID, MIGRATION_NAME
 from rescheduler.migration import migration_labels
 from rescheduler.migration.migration_labels import is_labelled_for
-from rescheduler.migration.migration_object import OLD_POD_ENDED, Migration, Phase, Step
+from rescheduler.migration.migration_object import OLD_POD_ENDED, Phase, Step
 from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.new_pod import SUFFIX_LENGTH, suffix
 from rescheduler.migration.replacement import (
@@ -309,9 +309,9 @@ def wait_or_fail(o: Observation, reason: str) -> Action:
     return Wait(left.total_seconds(), f"waiting: {reason}")
 
 
-def budget_name(migration: Migration) -> str:
+def budget_name(migration_uid: str) -> str:
     """The name of a migration's temporary budget: always the same, so there is only one."""
-    return f"rescheduler-{suffix(migration.metadata.uid, 0, 2 * SUFFIX_LENGTH)}"
+    return f"rescheduler-{suffix(migration_uid, 0, 2 * SUFFIX_LENGTH)}"
 
 
 def temporary_budget(o: Observation) -> dict[str, Any]:
@@ -325,7 +325,7 @@ def temporary_budget(o: Observation) -> dict[str, Any]:
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {
-            "name": budget_name(o.migration),
+            "name": budget_name(o.migration.metadata.uid),
             "namespace": o.migration.metadata.namespace,
             "labels": {MIGRATION_ID: o.migration.metadata.uid},
             "annotations": {MIGRATION_NAME: o.migration.metadata.name},

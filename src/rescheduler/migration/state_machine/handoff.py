@@ -40,11 +40,12 @@ from rescheduler.migration.state_machine.diagnosis import (
     unschedulable_reason,
     workload_change,
 )
-from rescheduler.migration.state_machine.mode_selection import workload_reference
+from rescheduler.migration.state_machine.mode_selection import label_obstacle, workload_reference
 from rescheduler.migration.state_machine.observation import Observation, PodId, WorkloadPods
 from rescheduler.migration.state_machine.rollback import restore_old_pod
 from rescheduler.migration.workload_objects import ObservedWorkload
 from rescheduler.model.moves import Mode, Outcome
+from rescheduler.model.rules.network_policies import NO_POLICIES
 from rescheduler.model.selectors import matches, selects
 
 # A budget's status follows its pods within moments; only a longer wait is worth a message.
@@ -72,6 +73,8 @@ def finish(o: Observation) -> Action:
     is_undoing = o.migration.status.step == Step.UNDOING
     if not is_adopted and (is_undoing or o.now >= o.step_deadline):
         return take_back(o, o.new, o.workload)
+    if is_adopted and (given_away := placement.give_away(o.new)):
+        return given_away
     if not o.is_old_running:
         # Not before the adoption: if the workload is deleted first, the new pod must go, too.
         left = o.step_deadline - o.now
@@ -166,9 +169,16 @@ def create(o: Observation, old: MovingPod) -> Action:
         return status_transitions.attempt_failed(
             o, f"new pod {o.migration.status.new_pod} was deleted by somebody else"
         )
-    if o.answers.services is None and not has_template_hash_label(o.workload):
-        return Ask(Question.SERVICES)
-    withheld = label_to_withhold(o.workload, o.answers.services or (), o.budgets)
+    if not has_template_hash_label(o.workload):
+        if o.answers.services is None:
+            return Ask(Question.SERVICES)
+        if o.answers.policies is None:
+            return Ask(Question.POLICIES)
+        if obstacle := label_obstacle(o, o.workload):
+            return status_transitions.attempt_failed(o, obstacle)
+    withheld = label_to_withhold(
+        o.workload, o.answers.services or (), o.budgets, o.answers.policies or NO_POLICIES
+    )
     if withheld is None:
         text = f"{o.workload.name} would count the new pod at once: its selector needs no label"
         return status_transitions.rollback_started(o, text, Phase.FAILED)

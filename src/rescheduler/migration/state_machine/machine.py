@@ -39,7 +39,11 @@ from rescheduler.migration.state_machine.diagnosis import (
     target_problem,
     workload_change,
 )
-from rescheduler.migration.state_machine.mode_selection import CannotMove, select_mode
+from rescheduler.migration.state_machine.mode_selection import (
+    CannotMove,
+    must_know_policies,
+    select_mode,
+)
 from rescheduler.migration.state_machine.observation import Observation
 from rescheduler.migration.state_machine.refusals import release_room, without_refused
 from rescheduler.migration.state_machine.rollback import roll_back
@@ -129,6 +133,8 @@ def decide_pending(o: Observation) -> Action:
         return Wait(LOOK_AT_SIBLINGS_SECONDS, f"waiting: {o.workload_ending}")
     try:
         mode = select_mode(o)
+        if mode == Mode.HANDOFF and must_know_policies(o) and o.answers.policies is None:
+            return Ask(Question.POLICIES)
     except CannotMove as error:
         return status_transitions.failed(o, str(error))
     if problem := target_problem(o):

@@ -3,8 +3,13 @@
 from rescheduler.labels import HANDOFF, MIRROR_POD, RESCHEDULING
 from rescheduler.migration.migration_object import FITS_BESIDE_OLD_POD, WorkloadReference
 from rescheduler.migration.moving_pod import MovingPod
-from rescheduler.migration.new_pod import template_hash
+from rescheduler.migration.new_pod import (
+    has_template_hash_label,
+    template_hash,
+    withholdable,
+)
 from rescheduler.migration.state_machine.observation import Observation
+from rescheduler.migration.workload_objects import ObservedWorkload
 from rescheduler.model.moves import Mode
 from rescheduler.model.rules.immovable_pods import (
     disables_rescheduling,
@@ -86,7 +91,22 @@ def handoff_obstacle(o: Observation) -> str:
     deployment = o.workload.deployment
     if deployment is not None and not allows_surge(deployment):
         return f"Deployment {deployment.metadata.name} allows no second copy"
-    return ""
+    return label_obstacle(o, o.workload)
+
+
+def must_know_policies(o: Observation) -> bool:
+    """Whether a handoff depends on by which labels policies select: not in a Deployment."""
+    workload = o.workload
+    return workload is not None and not has_template_hash_label(workload)
+
+
+def label_obstacle(o: Observation, workload: ObservedWorkload) -> str:
+    """Why no label of the new pod can be withheld without a policy overlooking it, if so."""
+    policies, labels = o.answers.policies, withholdable(workload)
+    if policies is None or not labels or not all(map(policies.may_select_by, labels)):
+        return ""
+    why = policies.unknown_because or f"NetworkPolicies select by {', '.join(labels)}"
+    return f"without a label of {workload.name}, a second pod could escape a policy: {why}"
 
 
 def has_not_fitted(o: Observation) -> bool:

@@ -14,6 +14,7 @@ from rescheduler.migration.migration_object import Migration
 from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.workload_objects import ObservedWorkload
 from rescheduler.model.objects import Node, PodDisruptionBudget, Service
+from rescheduler.model.rules.network_policies import PolicyLabels
 from rescheduler.settings import MigrationOptions
 
 
@@ -169,6 +170,8 @@ class QuestionAnswers:
     eviction: EvictionAnswer | None = None
     services: tuple[Service, ...] | None = None
     """The Services of the pod's namespace."""
+    policies: PolicyLabels | None = None
+    """By which labels policies select pods."""
     candidates: tuple[MovingPod, ...] | None = None
     """The pods of the old pod's controller."""
     target: TargetAnswer | None = None
@@ -230,9 +233,10 @@ class Observation:
 
     @property
     def timeout(self) -> timedelta:
-        """How long a step may take."""
+        """How long a step may take. Whoever creates a Migration cannot extend it."""
+        most = self.options.timeout_seconds
         requested = self.migration.spec.timeout_seconds
-        return timedelta(seconds=self.options.timeout_seconds if requested is None else requested)
+        return timedelta(seconds=most if requested is None else min(requested, most))
 
     @property
     def step_deadline(self) -> datetime:

@@ -7,7 +7,10 @@ evicts others for it if it fits nowhere. So the target is checked just before th
 """
 
 from datetime import timedelta
+from typing import Any
 
+from rescheduler.labels import CREATED_BY_US
+from rescheduler.migration.migration_labels import rfc3339
 from rescheduler.migration.moving_pod import MovingPod
 from rescheduler.migration.state_machine import status_transitions
 from rescheduler.migration.state_machine.actions import Action, Ask, PatchPod, Question, Wait
@@ -15,12 +18,40 @@ from rescheduler.migration.state_machine.observation import Observation
 
 
 def nominate(o: Observation, new: MovingPod) -> Action | None:
-    """Reserve the target's room for a gated pod; None if that has been done."""
+    """Mark a gated pod as ours, and reserve the target's room for it; None if that has been done.
+
+    From its gate is opened until it is adopted, only the mark proves that we have created it.
+    """
     target = o.migration.spec.target_node
-    if not new.is_gated_by_us or new.status.nominated_node_name == target:
+    is_nominated = new.status.nominated_node_name == target
+    if not new.is_gated_by_us or (is_nominated and new.is_marked_as_created):
         return None
-    patch = {"status": {"nominatedNodeName": target}}
-    return PatchPod("nominate", new, patch, subresource="status")
+    return PatchPod(
+        "nominate",
+        new,
+        {"status": {"nominatedNodeName": target, "conditions": [created_by_us(o)]}},
+        subresource="status",
+        is_strategic=True,
+    )
+
+
+def created_by_us(o: Observation) -> dict[str, Any]:
+    """The condition of a pod that this migration has created."""
+    return {
+        "type": CREATED_BY_US,
+        "status": "True",
+        "reason": "CreatedByMigration",
+        "message": f"Migration {o.migration.metadata.name} has created the pod",
+        "lastTransitionTime": rfc3339(o.now),
+    }
+
+
+def give_away(new: MovingPod) -> PatchPod | None:
+    """Remove the mark of a pod that stays, so that we never delete it; None if it has none."""
+    if not new.is_marked_as_created:
+        return None
+    patch = {"status": {"conditions": [{"type": CREATED_BY_US, "$patch": "delete"}]}}
+    return PatchPod("give-away", new, patch, subresource="status", is_strategic=True)
 
 
 def open_gate(o: Observation, new: MovingPod) -> Action | None:

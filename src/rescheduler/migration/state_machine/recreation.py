@@ -10,7 +10,12 @@ from rescheduler.migration import migration_labels
 from rescheduler.migration.migration_labels import is_labelled_for
 from rescheduler.migration.migration_object import Phase, Step
 from rescheduler.migration.moving_pod import MovingPod
-from rescheduler.migration.state_machine import handoff, service_departure, status_transitions
+from rescheduler.migration.state_machine import (
+    handoff,
+    placement,
+    service_departure,
+    status_transitions,
+)
 from rescheduler.migration.state_machine.actions import (
     Action,
     Ask,
@@ -48,6 +53,8 @@ def finish(o: Observation) -> Action:
         )
     if migration_labels.is_in_progress(o.new):
         return PatchPod("complete", o.new, migration_labels.completed_patch())
+    if action := placement.give_away(o.new):
+        return action
     left = termination_time_left(o, o.old) if o.old is not None else timedelta(0)
     return Wait(left.total_seconds()) if left > timedelta(0) else handoff.complete(o, o.new)
 

@@ -5,7 +5,7 @@ A request that is not supported is refused: ignoring parts of it would give wron
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,13 +28,17 @@ from rescheduler.model.objects import LabelSelector
 from rescheduler.model.selectors import BadSelector, parse_selector
 from rescheduler.simulation.cluster import evictions, status_errors
 from rescheduler.simulation.cluster.json_objects import Json, matches_labels
-from rescheduler.simulation.cluster.merge_patch import merged
+from rescheduler.simulation.cluster.merge_patch import merged, strategically_merged
 from rescheduler.simulation.cluster.object_store import ObjectChange
 from rescheduler.simulation.cluster.registry import Registry, Update
 from rescheduler.simulation.cluster.resources import BY_PATH, Resource, resource_named
 
 T = TypeVar("T")
 
+PATCHES: dict[Patch, Callable[[Json, Json], Json]] = {
+    Patch.MERGE: merged,
+    Patch.STRATEGIC: strategically_merged,
+}
 # The version whose scheduler is simulated.
 SIMULATED_VERSION = "v1.36.0"
 # The interval of bookmarks of a real server.
@@ -189,10 +193,10 @@ class SimulatedApiServer:
         """See `ApiServer.patch`. There is no server-side apply."""
         await asyncio.sleep(0)
         call = f"PATCH {path}"
-        if how is not Patch.MERGE or force:
+        if how not in PATCHES or force:
             raise status_errors.refusal(call, 415, "UnsupportedMediaType", f"{how}: not supported")
         patch = json_value(body)
-        return self._update(path, lambda old: merged(old, patch), call)
+        return self._update(path, lambda old: PATCHES[how](old, patch), call)
 
     def _update(self, path: str, change: Update, call: str) -> Answer:
         request = parse_path(path)

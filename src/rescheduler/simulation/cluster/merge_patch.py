@@ -1,6 +1,24 @@
-"""JSON merge patches (RFC 7386), the only kind of patch that the simulated server accepts."""
+"""The patches that the simulated server accepts: JSON merge patches (RFC 7386), and strategic ones.
+
+Of a strategic merge patch it knows what migrations need: conditions are merged by their type.
+"""
 
 from typing import Any
+
+
+def strategically_merged(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """The target after a strategic merge patch."""
+    status = patch.get("status") or {}
+    if "conditions" not in status:
+        return dict(merged(target, patch))
+    conditions = {old["type"]: old for old in target.get("status", {}).get("conditions") or ()}
+    for changed in status["conditions"]:
+        if changed.get("$patch") == "delete":
+            conditions.pop(changed["type"], None)
+        else:
+            conditions[changed["type"]] = merged(conditions.get(changed["type"]), changed)
+    status = {**status, "conditions": list(conditions.values())}
+    return dict(merged(target, {**patch, "status": status}))
 
 
 def merged(target: Any, patch: Any) -> Any:
