@@ -17,6 +17,7 @@ from rescheduler.extender.webhook.registration import (
 from rescheduler.install.options import CONTAINER_SECURITY, POD_SECURITY
 from rescheduler.labels import (
     CORDONED_BY,
+    CREATED_BY_US,
     MIGRATION_ID,
     MIGRATION_STATUS,
     ORIGINAL_POD,
@@ -233,7 +234,14 @@ def delete_a_pod(attacker: Attacker) -> None:
 
 def pass_a_pod_for_a_new_one_to_delete_it(attacker: Attacker) -> None:
     path = attacker.pod()
-    attacker.patch(path, metadata={"annotations": {ORIGINAL_POD: "1"}})
+    marks = {"labels": {MIGRATION_ID: "1", MIGRATION_STATUS: "in-progress"}}
+    attacker.patch(path, metadata={**marks, "annotations": {ORIGINAL_POD: "1"}})
+    attacker.thief.delete(path)
+
+
+def mark_a_pod_as_created_to_delete_it(attacker: Attacker) -> None:
+    path = attacker.pod()
+    attacker.set_condition(path, type=CREATED_BY_US, status="True")
     attacker.thief.delete(path)
 
 
@@ -356,7 +364,8 @@ ATTACKS: dict[Attack, str] = {
     declare_the_containers_of_a_pod_ready: "pod-status",
     reserve_a_node_for_somebody: "pod-status",
     delete_a_pod: "deleted-pods",
-    pass_a_pod_for_a_new_one_to_delete_it: "changed-pods",
+    pass_a_pod_for_a_new_one_to_delete_it: "deleted-pods",
+    mark_a_pod_as_created_to_delete_it: "pod-status",
     evict_a_pod_in_an_excluded_namespace: "excluded-namespaces",
     drive_every_pod_off_a_node: "nodes",
     remove_the_taints_of_a_node: "nodes",

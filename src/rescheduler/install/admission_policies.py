@@ -26,6 +26,7 @@ from rescheduler.install.tree import Comment, Tree, Value, When
 from rescheduler.labels import (
     ACCEPTED_AT,
     CORDONED_BY,
+    CREATED_BY_US,
     DELETION_COST,
     MIGRATION_ID,
     MIGRATION_LABELS,
@@ -37,7 +38,6 @@ from rescheduler.labels import (
 )
 from rescheduler.migration.migration_labels import ANNOTATIONS
 from rescheduler.migration.migration_object import MIGRATION
-from rescheduler.migration.new_pod import COPY_PREFIX
 from rescheduler.model.kinds import BUDGET, NODE, POD, Kind
 
 POLICY_API = "admissionregistration.k8s.io/v1"
@@ -51,6 +51,7 @@ POD_ANNOTATIONS = (
     PREVIOUS_DELETION_COST,
     ACCEPTED_AT,
 )
+POD_CONDITIONS = ("Ready", CREATED_BY_US)
 WRITTEN_BY_THE_SERVER = ("resourceVersion", "generation", "managedFields")
 
 # What the level `baseline` of the Pod Security Standards allows to add.
@@ -129,18 +130,24 @@ def controller_of(pod: str) -> str:
     )
 
 
-def is_new_pod(pod: str) -> str:
-    """CEL: whether a migration has created a pod, and no workload has adopted it.
-
-    The annotation alone does not tell: it may be written on pods that have a controller, which they
-    may lose. See the rule about it.
-    """
+def has_our_gate(pod: str) -> str:
+    """CEL: whether a pod has the gate that only a pod which is created can have."""
     return (
-        f"'{ORIGINAL_POD}' in {pod}.metadata.?annotations.orValue({{}})\n"
-        f"&& (has({pod}.metadata.generateName) "
-        f"|| {pod}.metadata.name.startsWith('{COPY_PREFIX}'))\n"
-        f"&& !{controller_of(pod)}"
+        f"{pod}.spec.?schedulingGates.orValue([])\n  .exists(gate, gate.name == '{PLACING_GATE}')"
     )
+
+
+def is_marked(pod: str) -> str:
+    """CEL: whether the status of a pod says that a migration has created it."""
+    return (
+        f"{pod}.?status.conditions.orValue([])\n"
+        f"  .exists(condition, condition.type == '{CREATED_BY_US}' && condition.status == 'True')"
+    )
+
+
+def is_new_pod(pod: str) -> str:
+    """CEL: whether a migration has provably created a pod, and no workload has adopted it."""
+    return f"({has_our_gate(pod)}\n|| {is_marked(pod)})\n&& !{controller_of(pod)}"
 
 
 # `dyn` because its fields are looked at by their names, whatever they are called in later versions.
@@ -209,13 +216,14 @@ NEW_PODS = PolicyDefinition(
         ),
         Rule(
             f"a pod that the rescheduler creates has the scheduling gate {PLACING_GATE}",
-            f"object.spec.?schedulingGates.orValue([]).exists(gate, gate.name == '{PLACING_GATE}')",
+            has_our_gate("object"),
         ),
         Rule(
             f"a pod that the rescheduler creates has the label {MIGRATION_ID}, "
             f"the annotation {ORIGINAL_POD} and no controller",
-            f"object.metadata.?labels['{MIGRATION_ID}'].orValue('') != ''\n&& "
-            + is_new_pod("object"),
+            f"object.metadata.?labels['{MIGRATION_ID}'].orValue('') != ''\n"
+            f"&& '{ORIGINAL_POD}' in object.metadata.?annotations.orValue({{}})\n"
+            f"&& !{controller_of('object')}",
         ),
         Rule(
             "a pod that the rescheduler creates shares no namespace of its node, "
@@ -274,16 +282,6 @@ CHANGED_PODS = PolicyDefinition(
             only("changedAnnotations", POD_ANNOTATIONS),
         ),
         Rule(
-            f"the rescheduler adds the annotation {ORIGINAL_POD} only to pods of a controller, "
-            "and to copies that it has created",
-            dedent(f"""\
-                !('{ORIGINAL_POD}' in variables.annotations)
-                || '{ORIGINAL_POD}' in variables.oldAnnotations
-                || variables.hasController
-                || (!has(object.metadata.generateName)
-                  && object.metadata.name.startsWith('{COPY_PREFIX}'))"""),
-        ),
-        Rule(
             "of the metadata of a pod, the rescheduler changes only labels and annotations",
             only("changedMetadata", ("labels", "annotations", *WRITTEN_BY_THE_SERVER)),
         ),
@@ -294,21 +292,22 @@ CHANGED_PODS = PolicyDefinition(
         **CHANGED_LABELS,
         **CHANGED_ANNOTATIONS,
         "isNewPod": is_new_pod("oldObject"),
-        "hasController": controller_of("oldObject"),
     },
 )
 POD_STATUS = PolicyDefinition(
     "rescheduler-pod-status",
-    "A pod leaves its Services and comes back, and a new pod is nominated to its target.",
+    "A pod leaves its Services and comes back; a new one is marked, and nominated to its target.",
     [RequestsOf(POD, ("UPDATE",), ("status",))],
     [
         Rule(
-            "of the status of a pod, the rescheduler changes only the condition Ready and "
-            "nominatedNodeName",
+            "of the status of a pod, the rescheduler changes only nominatedNodeName and the "
+            f"conditions {' and '.join(POD_CONDITIONS)}",
             only("changedStatus", ("conditions", "nominatedNodeName"))
-            + dedent("""
-                && variables.conditions.filter(condition, condition.type != 'Ready')
-                  == variables.oldConditions.filter(condition, condition.type != 'Ready')"""),
+            + dedent(f"""
+                && variables.conditions
+                  .filter(condition, !(condition.type in {listed(POD_CONDITIONS)}))
+                == variables.oldConditions
+                  .filter(condition, !(condition.type in {listed(POD_CONDITIONS)}))"""),
         ),
         Rule(
             "the rescheduler makes no pod Ready whose containers are not",
@@ -322,12 +321,15 @@ POD_STATUS = PolicyDefinition(
         ),
         Rule(
             f"the rescheduler nominates only pods with the scheduling gate {PLACING_GATE}",
-            dedent(f"""\
-                !has(object.status.nominatedNodeName)
-                || object.status.nominatedNodeName
-                  == oldObject.status.?nominatedNodeName.orValue('')
-                || object.spec.?schedulingGates.orValue([])
-                  .exists(gate, gate.name == '{PLACING_GATE}')"""),
+            "!has(object.status.nominatedNodeName)\n"
+            "|| object.status.nominatedNodeName\n"
+            "  == oldObject.status.?nominatedNodeName.orValue('')\n"
+            f"|| {has_our_gate('object')}",
+        ),
+        Rule(
+            "the rescheduler marks only pods as created by a migration that have the scheduling "
+            f"gate {PLACING_GATE}",
+            f"!{is_marked('object')}\n|| {is_marked('oldObject')}\n|| {has_our_gate('object')}",
         ),
         Rule(
             "with the status of a pod, the rescheduler changes no metadata",
