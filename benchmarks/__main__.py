@@ -25,6 +25,7 @@ BENCHMARKS = {
     "scheduling": "schedule pods in memory on 1,000 nodes with 20,000 pods",
     "traffic": "drain a real node under 300 requests a second, beside kubectl drain",
     "controller": "run the controller for ten minutes on 1,000 nodes and 30,000 pods that change",
+    "monitoring_flood": "move 50 pods while 3,000 connections ask the same controller for metrics",
     "migrations": "move 200 pods by handoff, 20 at a time, on a real control plane",
 }
 

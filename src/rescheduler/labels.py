@@ -20,6 +20,14 @@ MOVE_COST = "rescheduler.dev/move-cost"
 NODE_COST = "rescheduler.dev/node-cost"
 """Annotation on a node: its price."""
 
+# ------------------------------------------------------------ what the leader writes on its Lease
+
+LAST_VALID_POLICY = "rescheduler.dev/last-valid-policy"
+"""Annotation: the content of the policy file that is in use."""
+
+POLICY_PROBLEM = "rescheduler.dev/policy-problem"
+"""Annotation: why the policy file that is there now is not in use."""
+
 # ------------------------------------------------------------ what we write into files
 
 SNAPSHOT_TIME = "rescheduler.dev/snapshot-time"

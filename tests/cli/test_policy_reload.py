@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rescheduler.cli.inputs import load_policy
-from rescheduler.cli.policy_reload import PolicyReloader
+from rescheduler.cli.policies.policy_reload import PolicyReloader
 from rescheduler.settings import Policy
 
 WHOLE = "cpuThreshold: 70\nexcludedNamespaces: [payments]\n"

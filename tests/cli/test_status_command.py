@@ -265,7 +265,7 @@ def test_without_a_leader_a_replica_of_the_installation_is_asked(
     unreached = notes(asker.json())
     assert unreached.keys() == {"NoLease", "NotReached"}
     assert forward in unreached["NotReached"]
-    with pods_reached_by(sandbox.cluster):
+    with pods_reached_by(sandbox.cluster, node):
         wait_until(lambda: "Result" in asker.text(), what="a round has ended")
         found, text = asker.json(), asker.text()
     assert (found["replica"]["role"], found["notes"]) == ("Planner", [])
@@ -333,18 +333,18 @@ def check_status(asker: Asker, sandbox: Sandbox, replicas: Replicas, screen: Pat
     create_pod_of(first, cluster, first_url, sandbox.nodes[1])
     forward = f"kubectl -n {NAMESPACE} port-forward pod/{first.name} 8080:"
     assert forward in notes(asker.json())["NotReached"]
-    with pods_reached_by(cluster):
+    with pods_reached_by(cluster, sandbox.nodes[1]):
         found = asker.json()
     assert (found["notes"], found["replica"]["role"]) == ([], "Leader")
-    assert f"/pods/{first.name}:{first_url.rpartition(':')[2]}/proxy/status" in found["source"]
+    assert f"/pods/{first.name}/portforward" in found["source"]
 
     # Who may read the Lease and the pod, and nothing else, is told how to go on.
     reader = Asker(
         asker.command, kubeconfig_of_reader(sandbox, replicas, screen.parent), replicas.lease
     )
     found = reader.json()
-    assert notes(found).keys() == {"ProxyForbidden", "RightMissing"}
-    assert forward in notes(found)["ProxyForbidden"]
+    assert notes(found).keys() == {"PortForwardForbidden", "RightMissing"}
+    assert forward in notes(found)["PortForwardForbidden"]
     assert (found["migrations"], found["nodes"]) == (None, None)
 
     # The one that waits names the leader, and how to reach it.

@@ -135,3 +135,9 @@ def test_a_migration_whose_step_takes_too_long_still_counts_for_its_workload() -
     assert "workload" in reached_limit(slot("a", "b"), [overdue], options)
     other = replace(slot("a", "b"), workload="other")
     assert reached_limit(other, [overdue] * 100, options) == ""
+
+
+def test_a_pod_of_another_namespace_does_not_count_for_the_workload_that_it_names() -> None:
+    options = MigrationOptions(max_per_workload=Limit("1"))
+    foreign = replace(slot("c", "d"), namespace="tenant", evicts=True)
+    assert reached_limit(replace(slot("a", "b"), evicts=True), [foreign], options) == ""

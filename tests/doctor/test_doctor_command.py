@@ -8,7 +8,11 @@ from pathlib import Path
 from rescheduler.install.manifests import manifests
 from testcluster import TestCluster
 from testcluster.applying import apply
+from testcluster.builders import node
+from testcluster.client import JsonObject
+from testcluster.ports import pick_ports
 from testcluster.waiting import wait_until
+from tests.cli.pod_connections import pods_reached_by
 from tests.conftest import FreshCluster
 from tests.install.installs import INSTALLS
 
@@ -34,8 +38,12 @@ def subjects(findings: Findings, health: str) -> set[str]:
     return {subject for subject, found in findings.items() if found["health"] == health}
 
 
-def install(cluster: TestCluster) -> None:
-    objects = {"apiVersion": "v1", "kind": "List", "items": manifests(INSTALLS["full"], NAMESPACE)}
+def install(cluster: TestCluster, **replaced: str) -> None:
+    """Install what is shipped, with some texts of it replaced."""
+    items = json.dumps(manifests(INSTALLS["full"], NAMESPACE))
+    for old, new in replaced.items():
+        items = items.replace(old, new)
+    objects = {"apiVersion": "v1", "kind": "List", "items": json.loads(items)}
     cluster.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(objects))
 
 
@@ -63,7 +71,7 @@ def test_an_installation_is_looked_over_from_nothing_to_a_leader(
     assert "no endpoints available" in found["way to the webhook"]["detail"]
 
     # Somebody leads, and a right is taken away.
-    lease = {
+    lease: JsonObject = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": "rescheduler", "namespace": NAMESPACE},
@@ -88,6 +96,38 @@ def test_an_installation_is_looked_over_from_nothing_to_a_leader(
     assert f"system:serviceaccount:{NAMESPACE}:rescheduler" in missing["todo"]
     assert found["leader"]["health"] == "good"
     assert found["leader"]["detail"].startswith("rescheduler-1")
+    assert found["policy"]["health"] == "good"
+
+    # The leader has refused a policy.
+    problem = {"rescheduler.dev/policy-problem": "cpuThreshold: '5oom': expected a number"}
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/rescheduler"
+    cluster.client.patch(path, {"metadata": {"annotations": problem}})
+    refused = doctor(cluster, code=1)["policy"]
+    assert refused["health"] == "bad"
+    assert "expected a number" in refused["detail"]
+
+
+def test_a_service_that_the_api_server_reaches_is_good(fresh_cluster: FreshCluster) -> None:
+    """The pods are simulated; what answers at their addresses is a process of this machine."""
+    cluster = fresh_cluster()
+    (port,) = pick_ports(1)
+    manifest = json.dumps(manifests(INSTALLS["full"], NAMESPACE))
+    assert '"containerPort": 8443' in manifest
+    install(cluster, **{'"containerPort": 8443': f'"containerPort": {port}'})
+    apply(cluster, node("a"))
+    secret = f"--certificates-secret={NAMESPACE}/rescheduler-certificates"
+    options = (f"--listen=127.0.0.1:{port}", secret, f"--kubeconfig={cluster.kubeconfig}")
+
+    def reached() -> dict[str, str]:
+        found = doctor(cluster, code=1)["way to the webhook"]
+        return found if found["health"] == "good" else {}
+
+    with pods_reached_by(cluster), subprocess.Popen([COMMAND, "serve", *options]) as process:
+        try:
+            found = wait_until(reached, what="the API server reaches it")
+        finally:
+            process.terminate()
+    assert found["detail"] == "the API server reaches a replica that is ready"
 
 
 def test_a_server_that_cannot_be_reached_is_the_only_finding(tmp_path: Path) -> None:

@@ -125,6 +125,21 @@ async def test_healthz_fails_if_only_a_restart_would_help(
             assert response.status == 200
 
 
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("body", [b"[", b'{"a":'], ids=["lists", "objects"])
+async def test_what_is_nested_too_deeply_is_refused_and_logged_once(
+    extender: RunningExtender, caplog: pytest.LogCaptureFixture, path: str, body: bytes
+) -> None:
+    async with extender.session() as session:
+        for _ in range(3):
+            async with session.post(path, data=body * 2000) as response:
+                assert response.status == 400
+                assert "expected " in (await response.json())["error"]
+    assert not [record for record in caplog.records if record.exc_info]
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages.count("Refused a request that cannot be decoded") == 1
+
+
 async def test_plain_http_is_refused(extender: RunningExtender) -> None:
     async with aiohttp.ClientSession(f"http://127.0.0.1:{extender.port}") as session:
         with pytest.raises(aiohttp.ClientError):

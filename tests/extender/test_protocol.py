@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.extender.handlers import ExtenderHandlers
-from rescheduler.extender.http.refusals import RequestRefused
-from rescheduler.extender.protocol import BadRequest
 from rescheduler.extender.scheduling_request import MAX_NAMES_BYTES
+from rescheduler.serving.refusals import BadRequest, RequestRefused
 from testcluster.builders import pod
 from tests.extender.extender_requests import (
     decoded,

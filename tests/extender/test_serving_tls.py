@@ -18,7 +18,6 @@ from rescheduler.errors import SettingsError
 from rescheduler.extender import http_server
 from rescheduler.extender.client_authorization import ClientAuthorization
 from rescheduler.extender.handlers import ExtenderHandlers
-from rescheduler.extender.http import listener
 from rescheduler.extender.http_server import MOST_REVIEWS, Endpoints, serving
 from rescheduler.extender.tls.certificates import (
     CERTIFICATE_LIFETIME,
@@ -35,6 +34,7 @@ from rescheduler.extender.tls.serving_tls import (
     ServingContext,
     ServingCredentials,
 )
+from rescheduler.serving import http_serving, listener
 from testcluster.builders import pod
 from testcluster.serving import write_certificates
 from tests.extender.extender_requests import Planned, RecordedEvents, extender_for, nodes, scored
@@ -293,20 +293,41 @@ async def test_only_the_api_server_knows_the_path_of_the_webhook(
     assert asked == [False, True, False, False, False]
 
 
-async def test_connections_above_the_limit_are_closed_and_others_answered(
+async def test_a_connection_above_the_limit_takes_the_place_of_one_of_the_greediest_client(
     bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 4)
     tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted))
     context = trusting(bundle.trusted, tmp_path)
-    async with served(tls) as port:
-        kept = [await asyncio.open_connection("127.0.0.1", port, ssl=context) for _ in range(3)]
-        with pytest.raises(REFUSED):
-            await status_of(port, context)
-        kept.pop()[1].close()
-        await eventually_answered(port, context)
-        for _, writer in kept:
-            writer.close()
+    async with asyncio.timeout(120), served(tls) as port:
+
+        async def connection(client: str) -> Connection:
+            opened = await asyncio.open_connection(
+                "127.0.0.1", port, ssl=context, local_addr=(client, 0)
+            )
+            assert await is_healthy(opened)
+            return opened
+
+        scheduler = await connection("127.0.0.2")
+        greedy = [await connection("127.0.0.3") for _ in range(3)]
+        assert await is_healthy(greedy[0]), "it is no longer the one that was used longest ago"
+        newcomer = await connection("127.0.0.4")
+        assert await greedy[1][0].read() == b"", "it was used longest ago"
+        for opened in (scheduler, greedy[0], greedy[2], newcomer):
+            assert await is_healthy(opened)
+            opened[1].close()
+
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def is_healthy(connection: Connection) -> bool:
+    """Whether the server answers on this connection that it is well."""
+    reader, writer = connection
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: us\r\n\r\n")
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert await reader.readexactly(len("ok\n")) == b"ok\n"
+    return head.startswith(b"HTTP/1.1 200")
 
 
 async def test_a_connection_without_a_request_is_closed(
@@ -398,7 +419,7 @@ async def test_it_ends_soon_though_requests_are_being_read(
 ) -> None:
     """If it waited for them, it would wait here for an hour."""
     monkeypatch.setattr(http_server, "READ_SECONDS", 3600.0)
-    monkeypatch.setattr(http_server, "SHUTDOWN_SECONDS", 0.1)
+    monkeypatch.setattr(http_serving, "SHUTDOWN_SECONDS", 0.1)
     tls = ServingContext(ServingCredentials(bundle.serving, bundle.trusted))
     async with asyncio.timeout(120), served(tls) as port:
         reader, writer = await half_a_request(port, trusting(bundle.trusted, tmp_path))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rescheduler.labels import MAINTENANCE, MIGRATION_ID, MIGRATION_NAME, MIGRATION_STATUS
+from rescheduler.migration.state_machine.eviction import budget_name
 from testcluster import TestCluster
 from testcluster.applying import apply
 from testcluster.builders import budget, deployment, node, pod, replicaset, service, statefulset
@@ -18,6 +19,7 @@ from testcluster.waiting import wait_until
 from tests.migration.support import MIGRATIONS, MOVE_RECORDS, is_ready, node_of
 
 NAMESPACE = "shop"
+LEFT_BUDGET = budget_name("gone")
 POLICY: dict[str, Any] = {
     "enabledStrategies": ["NodeMaintenance"],
     "reschedulingInterval": "1s",
@@ -91,7 +93,7 @@ class Features:
 
     def create_leftovers(self) -> None:
         """What an earlier controller left behind: a temporary budget, and a very old record."""
-        left = budget(f"{NAMESPACE}/left-behind", max_unavailable=1)
+        left = budget(f"{NAMESPACE}/{LEFT_BUDGET}", max_unavailable=1)
         left["metadata"]["labels"] = {MIGRATION_ID: "gone", MIGRATION_STATUS: "in-progress"}
         left["metadata"]["annotations"] = {MIGRATION_NAME: "gone"}
         apply(self.cluster, left)
@@ -117,7 +119,7 @@ class Features:
     def use_all(self) -> None:
         """Everything that a controller does; returns when nothing of it is under way."""
         self.wait(
-            lambda: not self.client.exists(self.path("poddisruptionbudgets", "left-behind")),
+            lambda: not self.client.exists(self.path("poddisruptionbudgets", LEFT_BUDGET)),
             "the leftover budget is deleted",
         )
         self.move_and_cancel()

@@ -225,7 +225,9 @@ def problem(write: AuditedWrite, changes: list[LeaseWrite]) -> str:
 def lease_writes(events: list[JsonObject]) -> list[LeaseWrite]:
     found = []
     for event in events:
-        if is_lease(event) and event["responseStatus"]["code"] < 300:
+        # The leader also writes which policy is in use.
+        is_claim = is_lease(event) and "spec" in event.get("requestObject", {"spec": {}})
+        if is_claim and event["responseStatus"]["code"] < 300:
             at = datetime.fromisoformat(event["requestReceivedTimestamp"])
             spec = event.get("requestObject", {}).get("spec", {})
             identity = spec.get("holderIdentity") or ""

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
-from prometheus_client import generate_latest
 
 from rescheduler.controller.round_cache import Round, RoundAttempt, RoundSeconds, RoundTrigger
 from rescheduler.migration.migration_object import (
@@ -34,7 +33,7 @@ MOVE = Move("shop/web", "a", "b", "LoadBalancing", Mode.HANDOFF, "because", 1.0)
 
 
 def scraped(monitoring: Monitoring) -> Scrape:
-    return scrape_of(generate_latest(monitoring.registry).decode())
+    return scrape_of(monitoring.written(monitoring.gauges()).decode())
 
 
 def attempt(**arguments: object) -> RoundAttempt:

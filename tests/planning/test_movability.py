@@ -81,6 +81,13 @@ def test_a_replica_of_a_deployment_moves_by_handoff() -> None:
     assert movability.replicas(0) == 2
 
 
+def test_pods_of_other_namespaces_do_not_count_for_an_owner_that_they_name() -> None:
+    owner = replicaset("shop/web-5d", replicas=2)
+    foreign = [pod(f"tenant/p{number}", on="a", owner=owner) for number in range(5)]
+    movability = asked([*web(listed=False), *foreign])
+    assert movability.replicas(0) == 2
+
+
 def test_a_stateful_pod_moves_by_eviction() -> None:
     movability = asked(database(3))
     assert blockers(movability) == {None}

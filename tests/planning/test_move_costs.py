@@ -8,6 +8,7 @@ import pytest
 
 from rescheduler.planning.context import DEFAULT_CONTEXT, PlanningContext
 from rescheduler.planning.movability.movability import Movability
+from rescheduler.planning.planner import make_plan
 from rescheduler.planning.problem.move_costs import age_order, disruption_costs
 from rescheduler.settings import Policy
 from testcluster.builders import CREATED, budget, node, pod, replicaset, statefulset
@@ -73,6 +74,19 @@ def test_a_young_pod_costs_more() -> None:
 def test_an_annotation_adds_its_number_or_nothing(text: str, added: float) -> None:
     stated = {"rescheduler.dev/move-cost": text}
     assert price(annotations=stated) == pytest.approx(1.0 + added, abs=1e-4)
+
+
+@pytest.mark.parametrize("stated", ["1e12", "1e308"])
+def test_no_price_keeps_a_pod_on_a_node_under_maintenance(stated: str) -> None:
+    owner = replicaset("tenant/web", replicas=2)
+    notes = {"rescheduler.dev/move-cost": stated}
+    pods = [
+        pod(f"tenant/web-{number}", on="a", owner=owner, annotations=notes) for number in range(2)
+    ]
+    leaving = node("a", labels={"scheduler.alpha.kubernetes.io/maintenance": "true"})
+    snapshot = snapshot_of([leaving, node("b"), owner, *pods])
+    plan = make_plan(snapshot, Policy(enabled_strategies=("NodeMaintenance",)))
+    assert [move.source for move in plan.moves] == ["a", "a"]
 
 
 def test_a_cluster_without_pods_has_no_prices() -> None:

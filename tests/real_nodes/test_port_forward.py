@@ -1,4 +1,4 @@
-"""A replica that only processes of its pod reach is asked through `kubectl port-forward`."""
+"""The status is for those alone who may forward ports: by `rescheduler status`, or by kubectl."""
 
 import json
 import re
@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from testcluster import TestCluster
+import pytest
+
+from rescheduler.install.metadata import CONTROLLER, labels
+from testcluster import ClusterError, TestCluster
 from testcluster.applying import apply
 from testcluster.builders import deployment
 from testcluster.client import JsonObject
@@ -15,7 +18,6 @@ from testcluster.ports import pick_ports
 from testcluster.realnodes.workloads import web_server
 from testcluster.waiting import wait_until
 from tests.migration.support import is_ready
-from tests.monitoring.scraping import page
 from tests.real_nodes.support import COMMAND, namespace_of, rescheduler
 
 NAMESPACE = "forwarded"
@@ -38,23 +40,31 @@ def running(
             process.terminate()
 
 
-def test_status_works_through_kubectl_port_forward(
+def test_only_who_forwards_a_port_reads_the_status(
     real_cluster: TestCluster, tmp_path: Path
 ) -> None:
     nodes = real_cluster.nodes
     node = nodes.names[0]
     with namespace_of(real_cluster, NAMESPACE) as sandbox:
-        container = web_server("-ports", str(WEB_PORT), port=WEB_PORT)
-        template = {**container, "nodeName": node, "hostNetwork": True}
-        apply(real_cluster, deployment(f"{NAMESPACE}/rescheduler", 1, template=template))
+        (port,) = pick_ports(1)
+        template = {
+            **web_server("-ports", str(WEB_PORT), port=WEB_PORT),
+            "nodeName": node,
+            "hostNetwork": True,
+        }
+        # By these, the command finds a pod to ask; its program does not look at the second one.
+        template["containers"][0]["args"] += ["--", f"--health=:{port}"]
+        replicas = deployment(
+            f"{NAMESPACE}/rescheduler", 1, labels=labels(CONTROLLER), template=template
+        )
+        apply(real_cluster, replicas)
 
         def ready() -> list[JsonObject]:
             return [pod for pod in sandbox.pods() if is_ready(pod)]
 
         (pod,) = wait_until(ready, what="the pod is Ready")
         # A process in the network of the node, and so of the pod, as if it were in the pod.
-        (port,) = pick_ports(1)
-        health = f"--health=127.0.0.1:{port}"
+        health = f"--health=:{port}"
         kubeconfig = f"--kubeconfig={nodes.kubeconfig}"
         replica = nodes.command_of(node, COMMAND, "run", "--dry-run", health, kubeconfig)
         forward = (
@@ -65,7 +75,16 @@ def test_status_works_through_kubectl_port_forward(
         log, forwarded = tmp_path / "replica", tmp_path / "kubectl"
         with running(replica, log):
             wait_until(lambda: "Finished a round" in log.read_text(), what="a round")
-            assert page(port, "/status") == (0, ""), "only its pod reaches it"
+            # The API server's proxy comes by the address of the pod, as everybody else does.
+            proxy = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}:{port}/proxy"
+            for path in ("healthz", "readyz", "metrics"):
+                assert real_cluster.kubectl("get", "--raw", f"{proxy}/{path}")
+            with pytest.raises(ClusterError, match="Forbidden"):
+                real_cluster.kubectl("get", "--raw", f"{proxy}/status")
+            lease = f"--leader-election-lease={NAMESPACE}/rescheduler"
+            direct = json.loads(rescheduler(real_cluster, "status", lease, "-o", "json"))
+            assert direct["replica"]["role"] == "Planner"
+            assert direct["source"].endswith("/portforward")
             with running([*forward], forwarded, real_cluster.kubectl_env):
                 (local,) = wait_until(
                     lambda: FORWARDING.findall(forwarded.read_text()), what="it is forwarded"

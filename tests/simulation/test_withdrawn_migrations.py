@@ -60,7 +60,7 @@ def test_a_migration_that_does_not_start_in_time_is_counted_and_has_an_event() -
             for event in cluster.list("Event").values()
             if event["reason"] in ("MigrationFailed", "MigrationCancelled")
         }
-        return phases, scrape_of(monitoring.render()[0].decode()), events
+        return phases, scrape_of(monitoring.written(monitoring.gauges()).decode()), events
 
     objects = [node("a", cpu="8"), statefulset("shop/db", 2, "1")]
     phases, found, events = in_simulated_cluster(objects, run)

@@ -74,7 +74,7 @@ def test_only_what_can_be_a_pod_becomes_part_of_a_path(holder: str, name: str | 
 
 def test_both_ways_to_a_pod_name_it() -> None:
     endpoint = PodEndpoint(PodOfReplica("ns", "leader-1"), StatusAddress("", 8085))
-    assert endpoint.path == "/api/v1/namespaces/ns/pods/leader-1:8085/proxy/status"
+    assert endpoint.path == "/api/v1/namespaces/ns/pods/leader-1/portforward"
     assert "kubectl -n ns port-forward pod/leader-1 8080:8085" in endpoint.by_port_forward
 
 

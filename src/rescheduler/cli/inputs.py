@@ -28,14 +28,23 @@ class LoadedPolicy:
     policy: "Policy"
     file: str | None
     strategies: "Strategies"
+    content: bytes | None = None
+    """What is in the file, or was when it was valid."""
+    problem: str = ""
+    """Why the policy in the file is not the one that is used; empty if it is."""
 
 
 def load_policy(file: str | None) -> LoadedPolicy:
     """The policy in a file, or the default policy without a file."""
     from rescheduler.cli.strategy_plugins import plugin_strategies
+    from rescheduler.files.policy_file import read_policy
+    from rescheduler.settings import Policy
 
     strategies = plugin_strategies()
-    return LoadedPolicy(policy_in(file, strategies), file, strategies)
+    if file is None:
+        return LoadedPolicy(Policy(), file, strategies)
+    name, content = read_input(file)
+    return LoadedPolicy(read_policy(name, content, strategies), file, strategies, content)
 
 
 def policy_in(file: str | None, strategies: "Strategies") -> "Policy":

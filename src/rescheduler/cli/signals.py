@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rescheduler.cli.inputs import LoadedPolicy
 from rescheduler.cli.logs.log_output import LogOutput
-from rescheduler.cli.policy_reload import PolicyReloader
+from rescheduler.cli.policies.policy_reload import PolicyReloader, ignore
 from rescheduler.errors import ReschedulerError
 from rescheduler.settings import Policy
 
@@ -31,18 +31,20 @@ async def run_until_signalled(
     program: LongRunningProgram,
     loaded: LoadedPolicy,
     log: LogOutput,
-    on_rejected: Callable[[], None] | None = None,
+    on_accepted: Callable[[bytes], None] = ignore,
+    on_rejected: Callable[[str], None] = ignore,
 ) -> None:
     """Run until SIGTERM or Ctrl-C. SIGHUP reloads the policy file.
 
-    `on_rejected` is called when a policy was not accepted.
+    `on_accepted` is called with the content of the policy file, `on_rejected` with what is wrong
+    with it.
     """
 
     def apply(policy: Policy) -> None:
         program.policy = policy
         log.follow(policy)
 
-    reloader = PolicyReloader(loaded, apply, on_rejected)
+    reloader = PolicyReloader(loaded, apply, on_accepted, on_rejected)
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, program.stop)
     loop.add_signal_handler(signal.SIGINT, program.stop)

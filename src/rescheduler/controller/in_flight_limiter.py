@@ -186,7 +186,9 @@ def reached_workload_limit(
     """The limit of the pod's workload that forbids one more migration now, as a message."""
     if not slot.workload:
         return ""
-    of_workload = [other for other in in_flight if other.workload == slot.workload]
+    # Anyone may write the uid of somebody else's workload into the owner references of a pod.
+    workload = slot.namespace, slot.workload
+    of_workload = [other for other in in_flight if (other.namespace, other.workload) == workload]
     if slot.evicts and any(other.evicts for other in of_workload):
         return "another pod of its workload is being evicted"
     most = options.max_per_workload.of(slot.replicas)

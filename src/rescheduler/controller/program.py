@@ -152,6 +152,8 @@ class Program:
         self.watches = MigrationWatches(
             server, self.store, self._tables, clock=clock.seconds, chance=chance
         )
+        self.policy_problem = ""
+        """Why a newer policy is not in use; empty if there is none."""
         self._features = ServerFeatures()
         self._planning_loop: PlanningLoop | None = None
         self._leader: Leader | None = None

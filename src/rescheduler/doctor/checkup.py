@@ -6,12 +6,10 @@ from datetime import timedelta
 from importlib.metadata import version
 from typing import Any
 
-import msgspec
-
 from rescheduler.controller.leader_election.lease_object import LEASE, Lease
 from rescheduler.doctor.findings import Finding, Health, bad, doubtful, good, not_seen
 from rescheduler.doctor.installation import Installation, find_installation
-from rescheduler.doctor.lease_check import lease_finding
+from rescheduler.doctor.lease_check import lease_finding, policy_finding
 from rescheduler.doctor.rights_check import check_rights
 from rescheduler.doctor.webhook_check import (
     REGISTRATION_PATH,
@@ -71,6 +69,8 @@ class Checkup:
             return
         if "moves" in installation.switches:
             yield await self._lease("leader", LEASE_NAME)
+            if (policy := await self._policy()) is not None:
+                yield policy
         if "extender" in installation.switches:
             yield await self._webhook()
             yield await self._certificate(issues=installation.issues_certificates)
@@ -145,6 +145,16 @@ class Checkup:
             return not_seen(subject, error)
         return lease_finding(subject, lease.spec, self.server.server_clock.now())
 
+    async def _policy(self) -> Finding | None:
+        """What the leader has written about the policy; None if that is not seen."""
+        try:
+            lease = await self.server.get(
+                object_path(LEASE, f"{self.namespace}/{LEASE_NAME}"), Lease
+            )
+        except ApiError:
+            return None
+        return policy_finding(lease.metadata.annotations)
+
     async def _webhook(self) -> Finding:
         try:
             registration = await self.server.get(REGISTRATION_PATH, Registration)
@@ -175,7 +185,7 @@ class Checkup:
         path = f"/api/v1/namespaces/{self.namespace}/services/https:{CONTROLLER}:443/proxy/readyz"
         subject = "way to the webhook"
         try:
-            await self.server.get(path, msgspec.Raw)
+            await self.server.get_text(path)
         except ApiError as error:
             if error.status is not None and error.status < 500:
                 return not_seen(subject, error)

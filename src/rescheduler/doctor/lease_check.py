@@ -2,7 +2,11 @@
 
 from datetime import datetime, timedelta
 
-from rescheduler.controller.leader_election.lease_object import UNKNOWN_HOLDER, LeaseSpec
+from rescheduler.controller.leader_election.lease_object import (
+    UNKNOWN_HOLDER,
+    LeaseAnnotations,
+    LeaseSpec,
+)
 from rescheduler.doctor.findings import Finding, bad, doubtful, good
 
 
@@ -23,3 +27,14 @@ def lease_finding(subject: str, spec: LeaseSpec, now: datetime) -> Finding:
             "look at its log: does it reach the API server, and is its clock right?",
         )
     return good(subject, f"{spec.holder_identity}, renewed {seconds} s ago")
+
+
+def policy_finding(annotations: LeaseAnnotations) -> Finding:
+    """Whether the leader goes by the policy that it was given last."""
+    if not annotations.policy_problem:
+        return good("policy", "the leader has refused none")
+    return bad(
+        "policy",
+        f"is not valid, and the leader goes on with the one before: {annotations.policy_problem}",
+        "correct it; with the shipped install, in the ConfigMap rescheduler-config",
+    )

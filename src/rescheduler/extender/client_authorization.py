@@ -8,8 +8,8 @@ from typing import Any
 
 from aiohttp import web
 
-from rescheduler.extender.http.refusals import error_response
 from rescheduler.extender.tls.serving_tls import ServingContext
+from rescheduler.serving.refusals import error_response
 
 logger = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from random import Random
 from rescheduler.errors import OutcomeUnknown, ReschedulerError, Unavailable
 from rescheduler.extender.client_authorization import KUBE_SCHEDULERS, ClientAuthorization
 from rescheduler.extender.handlers import ExtenderHandlers, OnOverload
-from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER, ServingObserver
 from rescheduler.extender.http_server import Endpoints, serving
 from rescheduler.extender.replacement_marker import ReplacementMarker
 from rescheduler.extender.retries.scheduling_retries import SchedulingRetries
+from rescheduler.extender.serving_observer import NO_SERVING_OBSERVER, ServingObserver
 from rescheduler.extender.tls.serving_tls import (
     CertificateFiles,
     CertificateSource,

@@ -3,13 +3,12 @@
 A request that is too long, too slow, one too many, or cannot be decoded is refused with the reason.
 Before the cluster is loaded, kube-scheduler gets a 503 and goes on without us.
 
-The server has a thread of its own (see `http/server_thread.py`). It decodes requests and encodes
+The server has a thread of its own (see `serving/server_thread.py`). It decodes requests and encodes
 responses; only what lies between is computed on the loop that has started it.
 """
 
 import asyncio
 import logging
-import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -19,15 +18,8 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from rescheduler.errors import SettingsError
 from rescheduler.extender.client_authorization import ClientAuthorization, Handler
 from rescheduler.extender.handlers import ExtenderHandlers
-from rescheduler.extender.http.listener import Listener
-from rescheduler.extender.http.refusals import RequestRefused, error_response, probe_response
-from rescheduler.extender.http.request_limits import MIB, AdmittedRequest, RequestLimit
-from rescheduler.extender.http.server_thread import in_own_thread, on_loop
-from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER, ServingObserver
-from rescheduler.extender.protocol import BadRequest
 from rescheduler.extender.scheduling_request import (
     MAX_ARGS_BYTES,
     MAX_NAMES_BYTES,
@@ -35,9 +27,15 @@ from rescheduler.extender.scheduling_request import (
     scheduling_request,
 )
 from rescheduler.extender.scheduling_response import FilteredNodes, ScoredNodes
+from rescheduler.extender.serving_observer import NO_SERVING_OBSERVER, ServingObserver
 from rescheduler.extender.tls.serving_tls import ServingContext
 from rescheduler.extender.webhook.admission import AdmissionHandler, request_in
 from rescheduler.extender.webhook.registration import WEBHOOK_PATH
+from rescheduler.serving import http_serving
+from rescheduler.serving.http_serving import Port
+from rescheduler.serving.refusals import RequestRefused, probe_response
+from rescheduler.serving.request_limits import MIB, AdmittedRequest, RequestLimit
+from rescheduler.serving.server_thread import on_loop
 
 T = TypeVar("T")
 
@@ -57,14 +55,8 @@ READ_SECONDS = 5.0
 # Longer than the 90 seconds for which a Go client keeps an idle connection: if we were the first to
 # close it, we might do so just as a request comes.
 KEEPALIVE_SECONDS = 120.0
-# How long the rest of a refused body is read, so that its sender sees the response.
-LINGERING_SECONDS = 1.0
-UNREAD = {web.HTTPRequestEntityTooLarge.status_code, web.HTTPRequestTimeout.status_code}
-"""Refusals of bodies that are too long, or too slow, to be read to the end."""
-# Anyone can send requests that cannot be decoded; one line in so many seconds tells of them.
-LOG_SECONDS = 10.0
-# How long requests that are being answered may delay the end.
-SHUTDOWN_SECONDS = 2.0
+# Schedulers and API servers keep a few connections each.
+MOST_CONNECTIONS = 400
 
 TOKEN_PATH = f"{WEBHOOK_PATH}/{{token}}"
 OBSERVED_VERBS = {
@@ -260,73 +252,13 @@ def observing(observer: ServingObserver) -> Any:
     return handle
 
 
-def error_responses(on_request: Callable[[web.Request], None]) -> Any:
-    """A middleware that reports every request and turns errors into responses."""
-    last_logged = -math.inf
-
-    def log(request: web.Request, error: BadRequest) -> None:
-        nonlocal last_logged
-        if time.monotonic() >= last_logged + LOG_SECONDS:
-            last_logged = time.monotonic()
-            # The route, for the path may hold the token of the webhook.
-            route = request.match_info.route.resource
-            extra = {"path": route and route.canonical, "error": str(error)}
-            logger.warning("Refused a request that cannot be decoded", extra=extra)
-
-    @web.middleware
-    async def handle(request: web.Request, handler: Any) -> web.StreamResponse:
-        on_request(request)
-        try:
-            response: web.StreamResponse = await handler(request)
-        except BadRequest as error:
-            log(request, error)
-            return error_response(web.HTTPBadRequest.status_code, str(error))
-        except RequestRefused as error:
-            refusal = error_response(error.status, str(error))
-            if error.status in UNREAD:
-                # The rest may never be read. Who believed that this connection goes on would send
-                # the next request in vain.
-                refusal.force_close()
-            return refusal
-        return response
-
-    return handle
-
-
 @asynccontextmanager
 async def serving(
     endpoints: Endpoints, tls: ServingContext, clients: ClientAuthorization, host: str, port: int
 ) -> AsyncIterator[int]:
     """Serve while the block runs; yields the port, which the system chooses if it is 0."""
     application = Application(endpoints, tls, clients, asyncio.get_running_loop())
-    async with in_own_thread(partial(listening, application, tls, host, port)) as listening_port:
+    where = Port(host, port, MOST_CONNECTIONS, KEEPALIVE_SECONDS, lambda: tls.context)
+    async with http_serving.serving(application.routes, where) as listening_port:
         logger.info("Serving", extra={"host": host, "port": listening_port})
         yield listening_port
-
-
-@asynccontextmanager
-async def listening(
-    application: Application, tls: ServingContext, host: str, port: int
-) -> AsyncIterator[int]:
-    """Serve on the loop that this is called on, while the block runs."""
-    runner = web.AppRunner(
-        application.routes(error_responses(lambda request: listener.used(request.transport))),
-        access_log=None,
-        handle_signals=False,
-        keepalive_timeout=KEEPALIVE_SECONDS,
-        lingering_time=LINGERING_SECONDS,
-        shutdown_timeout=SHUTDOWN_SECONDS,
-    )
-    await runner.setup()
-    assert runner.server is not None
-    listener = Listener(runner.server, lambda: tls.context)
-    try:
-        try:
-            yield await listener.open(host, port)
-        finally:
-            await listener.close()
-            await runner.cleanup()
-    except (OSError, UnicodeError) as error:
-        # UnicodeError is for a host name that is not one.
-        why = error.strerror if isinstance(error, OSError) else error
-        raise SettingsError(f"{host}:{port}: cannot listen there: {why}") from error

@@ -11,21 +11,17 @@ from typing import TypeVar
 
 import msgspec
 
-from rescheduler.errors import ReschedulerError
 from rescheduler.kube.watch_events import decoder_of
 from rescheduler.migration.moving_pod import PodMeta
 from rescheduler.model.objects import Part, PodSpec
 from rescheduler.model.quantities import BadQuantity
 from rescheduler.model.resources import PODS, in_units, pod_amounts
+from rescheduler.serving.refusals import BadRequest
 
 T = TypeVar("T")
 
 HIGHEST_SCORE = 10
 """An extender's scores go from 0 to this; the scheduler scales them up to its own."""
-
-
-class BadRequest(ReschedulerError):
-    """A request that cannot be decoded; sending it again would not help."""
 
 
 class Message(msgspec.Struct, frozen=True, gc=False, rename="pascal"):

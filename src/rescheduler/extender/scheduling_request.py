@@ -13,8 +13,6 @@ import numpy as np
 from aiohttp import web
 
 from rescheduler.extender.filter import PodDemand
-from rescheduler.extender.http.refusals import RequestRefused
-from rescheduler.extender.http.request_limits import MIB
 from rescheduler.extender.live_node_loads import MEASURED
 from rescheduler.extender.protocol import ExtenderArgs, ExtenderPod, UndecodedNames, decoded
 from rescheduler.labels import UNSCHEDULABLE_TAINT
@@ -22,6 +20,8 @@ from rescheduler.migration.moving_pod import PodMeta
 from rescheduler.model.objects import PodSpec
 from rescheduler.model.snapshot import Floats
 from rescheduler.planning.feasibility.filter_plugin import tolerates
+from rescheduler.serving.refusals import RequestRefused
+from rescheduler.serving.request_limits import MIB
 
 M = TypeVar("M", bound=PodMeta)
 

@@ -6,7 +6,7 @@ import logging
 from typing import Protocol
 
 from rescheduler.extender.extender_server import ExtenderServer, ServeOptions
-from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER, ServingObserver
+from rescheduler.extender.serving_observer import NO_SERVING_OBSERVER, ServingObserver
 from rescheduler.kube.api_server import ApiServer
 from rescheduler.kube.live_store import LiveStore, cancel
 from rescheduler.migration.migration_watches import MigrationWatches

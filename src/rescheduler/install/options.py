@@ -329,7 +329,7 @@ OPTIONS = (
         "networkPolicy.monitoringFrom",
         [],
         OBJECTS,
-        "Who may read metrics and status, as peers of a NetworkPolicy; anyone if it is empty. "
+        "Who may read metrics, as peers of a NetworkPolicy; anyone if it is empty. "
         "Kubelets always may.",
     ),
     InstallOption(

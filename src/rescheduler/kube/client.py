@@ -157,6 +157,29 @@ class Client:
         """See `ApiServer.get`."""
         return await self._read(Request("GET", path, query or {}), type)
 
+    async def get_text(self, path: str) -> str:
+        """What answers behind a proxy of the API server, which need not be JSON."""
+        answer = await self._repeatedly(Request("GET", path))
+        return answer.body.decode(errors="replace")
+
+    @asynccontextmanager
+    async def websocket(
+        self, path: str, query: dict[str, str], protocol: str, most_bytes: int
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse[bool]]:
+        """A websocket to what is behind the API server; messages are at most so long."""
+        request = Request("GET", path, query)
+        identity = await self._authentication.identity()
+        try:
+            async with self._transport.websocket(
+                request, identity, protocol, most_bytes
+            ) as websocket:
+                yield websocket
+        except aiohttp.WSServerHandshakeError as error:
+            body = error.message.encode()
+            raise api_errors.from_answer(request, error.status, body) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise api_errors.from_exception(request, self._transport.server, error) from error
+
     async def create(self, path: str, body: Any) -> Answer:
         """See `ApiServer.create`."""
         return await self._write("POST", path, body)

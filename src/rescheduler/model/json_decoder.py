@@ -28,11 +28,17 @@ class JsonDecoder(Generic[T]):
         self._decode_strictly = msgspec.json.Decoder(type).decode
 
     def decode(self, data: bytes | msgspec.Raw) -> T:
-        """The value in the data. `msgspec.ValidationError` if it does not fit the type."""
+        """The value in the data. `msgspec.ValidationError` if it does not fit the type.
+
+        `msgspec.DecodeError` if it is no JSON, or nested more deeply than any object is.
+        """
         try:
-            return self._decode_strictly(data)
-        except msgspec.ValidationError:
-            return self._decode_strictly(_encoded_without_nulls(data, self._type))
+            try:
+                return self._decode_strictly(data)
+            except msgspec.ValidationError:
+                return self._decode_strictly(_encoded_without_nulls(data, self._type))
+        except RecursionError as error:
+            raise msgspec.DecodeError("JSON is nested too deeply") from error
 
 
 def without_nulls(content: Any) -> Any:

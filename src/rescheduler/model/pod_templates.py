@@ -8,6 +8,7 @@ template is computed once for all of its pods.
 """
 
 from array import array
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -26,12 +27,22 @@ from rescheduler.model.objects import (
     Pod,
     PodSpec,
     ResourceList,
-    ResourceRequirements,
     Toleration,
     TopologySpreadConstraint,
     Volume,
 )
-from rescheduler.model.resources import PODS, held_by, in_units, pod_amounts
+from rescheduler.model.resources import (
+    PODS,
+    ResourceAmounts,
+    amounts_of,
+    container_amounts,
+    for_whole_pod,
+    in_units,
+    largest,
+    may_be_set_for_a_pod,
+    pod_amounts,
+    requests_of,
+)
 from rescheduler.model.rules.immovable_pods import runs_to_completion
 from rescheduler.model.rules.placing_affinity import is_new_pod, without_pin, without_steering
 from rescheduler.model.selected_labels import SelectedLabels, named_by_pod
@@ -44,6 +55,21 @@ class Resize(Part):
     pod_requests: ResourceList | None = None
     pod_allocated: ResourceList = {}
     infeasible: bool = False
+
+    def allocated_to(self, container: Container) -> ResourceList:
+        """What the kubelet promised a container; what it asks for, as long as that may still be."""
+        allocated = self._status_of(container).allocated_resources
+        return allocated or ({} if self.infeasible else requests_of(container))
+
+    def given_to(self, container: Container) -> ResourceList:
+        """What a container really has, as far as the kubelet says."""
+        resources = self._status_of(container).resources
+        given = resources.requests if resources is not None else {}
+        return given or self.allocated_to(container)
+
+    def _status_of(self, container: Container) -> ContainerStatus:
+        found = [status for status in self.containers if status.name == container.name]
+        return found[0] if found else ContainerStatus()
 
 
 class PodTemplate(Part):
@@ -83,47 +109,38 @@ class PodTemplate(Part):
         return {**in_units(amounts), PODS: 1}
 
     def held(self) -> dict[str, int]:
-        """What a running pod of this template takes up on its node while it is being resized."""
-        amounts = pod_amounts(
-            self._as_held(self.containers, sidecars_only=False),
-            self._as_held(self.init_containers, sidecars_only=True),
-            self._pod_level_held(),
-            self.overhead,
-        )
-        return {**in_units(amounts), PODS: 1}
+        """What a running pod of this template takes up on its node while it is being resized.
 
-    def _as_held(
-        self, containers: tuple[Container, ...], sidecars_only: bool
-    ) -> tuple[Container, ...]:
-        assert self.resize is not None
-        statuses = {status.name: status for status in self.resize.containers}
-        return tuple(
-            container
-            if sidecars_only and container.restart_policy != "Always"
-            else msgspec.structs.replace(
-                container,
-                resources=msgspec.structs.replace(
-                    container.resources,
-                    requests=held_by(
-                        container.resources.requests,
-                        statuses.get(container.name),
-                        self.resize.infeasible,
-                    ),
-                ),
-            )
-            for container in containers
-        )
+        The largest of what it asks for, what it was allocated and what it has, each summed over its
+        containers, so that a node is never taken for emptier than it is; a resize that cannot
+        happen is left out.
+        """
+        held = for_whole_pod(largest(self._held_states()), self._pod_level_held(), self.overhead)
+        return {**in_units(held), PODS: 1}
 
-    def _pod_level_held(self) -> ResourceList:
-        assert self.resize is not None
-        if self.resize.pod_requests is None:
-            return self.pod_requests
-        status = ContainerStatus(
-            resources=ResourceRequirements(requests=self.resize.pod_requests),
-            allocated_resources=self.resize.pod_allocated,
-        )
-        held = held_by(self.pod_requests, status, self.resize.infeasible)
-        return {resource: held.get(resource, 0) for resource in self.pod_requests}
+    def _held_states(self) -> Iterator[ResourceAmounts]:
+        resize = self.resize
+        assert resize is not None
+        if not resize.infeasible:
+            yield self._amounts(requests_of)
+        if resize.pod_requests and resize.pod_allocated:
+            # The kubelet has summed them up already.
+            yield amounts_of(resize.pod_allocated)
+            yield amounts_of(resize.pod_requests)
+        else:
+            yield self._amounts(resize.allocated_to)
+            yield self._amounts(resize.given_to)
+
+    def _amounts(self, amounts_for: Callable[[Container], ResourceList]) -> ResourceAmounts:
+        return container_amounts(self.containers, self.init_containers, amounts_for)
+
+    def _pod_level_held(self) -> ResourceAmounts:
+        resize, asked = self.resize, amounts_of(self.pod_requests)
+        assert resize is not None
+        if resize.pod_requests is None or not any(map(may_be_set_for_a_pod, asked)):
+            return asked
+        states = [amounts_of(resize.pod_requests), amounts_of(resize.pod_allocated)]
+        return largest(states if resize.infeasible else [asked, *states])
 
 
 Parts = tuple[Any, ...]
@@ -194,28 +211,30 @@ def _resize_of(pod: Pod) -> Resize | None:
     statuses = status.container_statuses
     if status.init_container_statuses:
         statuses += status.init_container_statuses
-    if status.resources is None and not _differ(pod.spec, statuses):
+    infeasible = any(
+        condition.type == "PodResizePending" and condition.reason == "Infeasible"
+        for condition in status.conditions
+    )
+    if status.resources is None and not infeasible and not _differ(pod.spec, statuses):
         return None
     return Resize(
         containers=statuses,
         pod_requests=status.resources.requests if status.resources is not None else None,
         pod_allocated=status.allocated_resources,
-        infeasible=any(
-            condition.type == "PodResizePending" and condition.reason == "Infeasible"
-            for condition in status.conditions
-        ),
+        infeasible=infeasible,
     )
 
 
 def _differ(spec: PodSpec, statuses: tuple[ContainerStatus, ...]) -> bool:
     """Whether any container was given something else than it asks for."""
     for status in statuses:
-        if status.resources is not None:
+        given = status.resources.requests if status.resources is not None else {}
+        allocated = status.allocated_resources
+        if given or allocated:
             for container in spec.containers + spec.init_containers:
                 if container.name == status.name:
-                    asked, given = container.resources.requests, status.resources.requests
-                    allocated = status.allocated_resources
-                    if given != asked or (allocated and allocated != asked):
+                    asked = container.resources.requests
+                    if (given and given != asked) or (allocated and allocated != asked):
                         return True
     return False
 

@@ -5,9 +5,9 @@ exactly and rounded once, as the scheduler does.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from rescheduler.model.objects import Container, ContainerStatus, ResourceList
+from rescheduler.model.objects import Container, ResourceList
 from rescheduler.model.quantities import milli_units, nanos, whole_units
 
 CPU = "cpu"
@@ -60,62 +60,72 @@ def amounts_of(resources: ResourceList) -> ResourceAmounts:
     return {resource: nanos(quantity) for resource, quantity in resources.items()}
 
 
+def requests_of(container: Container) -> ResourceList:
+    """What a container asks for."""
+    return container.resources.requests
+
+
 def pod_amounts(
     containers: Iterable[Container],
     init_containers: Iterable[Container],
     pod_level: ResourceList,
     overhead: ResourceList,
 ) -> ResourceAmounts:
-    """What a whole pod needs to be admitted.
+    """What a whole pod needs to be admitted."""
+    running = container_amounts(containers, init_containers)
+    return for_whole_pod(running, amounts_of(pod_level), overhead)
+
+
+def container_amounts(
+    containers: Iterable[Container],
+    init_containers: Iterable[Container],
+    amounts_for: Callable[[Container], ResourceList] = requests_of,
+) -> ResourceAmounts:
+    """What all containers need together.
 
     Containers run together; init containers one after another, each beside the sidecars
-    (restartable init containers) started before it. What is set for the pod as a whole
-    replaces that sum. Overhead comes on top.
+    (restartable init containers) started before it.
     """
     running: ResourceAmounts = {}
     for container in containers:
-        _add(running, amounts_of(container.resources.requests))
+        _add(running, amounts_of(amounts_for(container)))
     sidecars: ResourceAmounts = {}
     starting: ResourceAmounts = {}
     for container in init_containers:
-        requests = amounts_of(container.resources.requests)
+        amounts = amounts_of(amounts_for(container))
         if container.restart_policy == "Always":
-            _add(running, requests)
-            _add(sidecars, requests)
+            _add(running, amounts)
+            _add(sidecars, amounts)
             _raise_to(starting, sidecars)
         else:
-            _add(requests, sidecars)
-            _raise_to(starting, requests)
+            _add(amounts, sidecars)
+            _raise_to(starting, amounts)
     _raise_to(running, starting)
-    for resource, quantity in pod_level.items():
-        if _may_be_set_for_a_pod(resource):
-            running[resource] = nanos(quantity)
-    _add(running, amounts_of(overhead))
     return running
 
 
-def held_by(
-    spec: ResourceList, status: ContainerStatus | None, resize_is_infeasible: bool
-) -> ResourceList:
-    """What a running container holds on its node while a resize in place is under way.
-
-    The largest of what it asks for, what it was allocated and what it has, so that a node is
-    never taken for emptier than it is; a resize that cannot happen is left out.
-    """
-    if status is None or status.resources is None:
-        return spec
-    candidates = [status.resources.requests, status.allocated_resources]
-    if not resize_is_infeasible:
-        candidates.insert(0, spec)
-    held: ResourceList = {}
-    for candidate in candidates:
-        for resource, quantity in candidate.items():
-            if resource not in held or nanos(quantity) > nanos(held[resource]):
-                held[resource] = quantity
-    return held
+def for_whole_pod(
+    containers: ResourceAmounts, pod_level: ResourceAmounts, overhead: ResourceList
+) -> ResourceAmounts:
+    """What is set for a pod as a whole replaces its containers' amounts; overhead comes on top."""
+    total = dict(containers)
+    for resource, amount in pod_level.items():
+        if may_be_set_for_a_pod(resource):
+            total[resource] = amount
+    _add(total, amounts_of(overhead))
+    return total
 
 
-def _may_be_set_for_a_pod(resource: str) -> bool:
+def largest(candidates: Iterable[ResourceAmounts]) -> ResourceAmounts:
+    """The largest amount of each resource."""
+    found: ResourceAmounts = {}
+    for amounts in candidates:
+        _raise_to(found, amounts)
+    return found
+
+
+def may_be_set_for_a_pod(resource: str) -> bool:
+    """Whether a pod may ask for this resource as a whole."""
     return resource in (CPU, MEMORY) or resource.startswith("hugepages-")
 
 

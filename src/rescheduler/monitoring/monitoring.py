@@ -1,15 +1,22 @@
-"""Puts together what is served about a program: its registry, its metrics, its probes."""
+"""Puts together what is served about a program: its registries, its metrics, its probes.
 
-from collections.abc import Callable, Mapping
+Counters and histograms have locks of their own, and are read in the thread of the server. Gauges
+are read from the program, on the loop that it runs on.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
 from prometheus_client import (
     CollectorRegistry,
+    Metric,
     ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.registry import Collector
 
 from rescheduler.controller.program import Program
 from rescheduler.monitoring.health import dead_task, endless_plan
@@ -17,7 +24,7 @@ from rescheduler.monitoring.metrics.api_metrics import ApiMetrics
 from rescheduler.monitoring.metrics.cache_metrics import CacheMetrics
 from rescheduler.monitoring.metrics.controller_metrics import ControllerMetrics
 from rescheduler.monitoring.metrics.policy_metrics import PolicyMetrics
-from rescheduler.monitoring.monitoring_server import MonitoringServer, Pages
+from rescheduler.monitoring.monitoring_server import Document, MonitoringServer, Pages
 from rescheduler.planning.strategies.strategy import Strategy
 from rescheduler.settings import Policy
 
@@ -25,6 +32,8 @@ if TYPE_CHECKING:
     from rescheduler.extender.extender_server import ExtenderServer
     from rescheduler.extender.serve_program import ServeProgram
     from rescheduler.monitoring.metrics.serving_metrics import ServingMetrics
+
+JSON = "application/json"
 
 
 class Monitoring:
@@ -43,11 +52,16 @@ class Monitoring:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._policy = policy
         self.registry = CollectorRegistry()
+        """Counters and histograms, which may be read in any thread."""
+        self._gauges: list[Collector] = []
+        """What may only be read on the loop of the program."""
         ProcessCollector(registry=self.registry)
         self._of_policy = PolicyMetrics(policy, strategies)
-        self.registry.register(self._of_policy)
+        self._gauges.append(self._of_policy)
         self.requests = ApiMetrics(self.registry)
         self.serving = serving_metrics(self.registry) if serves else None
+        if self.serving is not None:
+            self._gauges.append(self.serving)
         self._strategies = strategies
         self._dry_run = dry_run
         self._controller: ControllerMetrics | None = None
@@ -61,6 +75,7 @@ class Monitoring:
                 self.registry, self._strategies, dry_run=self._dry_run
             )
             self._controller.use(self._policy)
+            self._gauges.append(self._controller)
         return self._controller
 
     @property
@@ -84,11 +99,11 @@ class Monitoring:
         program: Program,
         extender: "ExtenderServer | None",
         address: tuple[str, int],
-        status: Callable[[], bytes] | None = None,
+        status: Callable[[], msgspec.Struct] | None = None,
     ) -> None:
         """Serve what there is to know about a controller."""
         self.controller.read_from(program)
-        self.registry.register(CacheMetrics(program.watches))
+        self._gauges.append(CacheMetrics(program.watches))
         why_not_ready = program.watches.why_not_loaded
         if extender is not None:
             self._read_from(extender)
@@ -99,8 +114,8 @@ class Monitoring:
         pages = Pages(
             why_not_ready,
             lambda: dead_task(program) or endless_plan(program),
-            self.render,
-            status,
+            Document(self.gauges, self.written, CONTENT_TYPE_PLAIN_0_0_4),
+            None if status is None else Document(status, msgspec.json.encode, JSON),
         )
         self._server = MonitoringServer(address, self._policy, pages)
         program.add(self)
@@ -109,16 +124,16 @@ class Monitoring:
         self,
         program: "ServeProgram",
         address: tuple[str, int],
-        status: Callable[[], bytes] | None = None,
+        status: Callable[[], msgspec.Struct] | None = None,
     ) -> None:
         """Serve what there is to know about an extender that runs alone."""
-        self.registry.register(CacheMetrics(program.watches))
+        self._gauges.append(CacheMetrics(program.watches))
         self._read_from(program.extender)
         pages = Pages(
             program.extender.why_not_ready,
             lambda: dead_task(program),
-            self.render,
-            status,
+            Document(self.gauges, self.written, CONTENT_TYPE_PLAIN_0_0_4),
+            None if status is None else Document(status, msgspec.json.encode, JSON),
         )
         self._server = MonitoringServer(address, self._policy, pages)
         program.add(self)
@@ -132,9 +147,27 @@ class Monitoring:
         assert self._server is not None, "a program is watched"
         await self._server.run()
 
-    def render(self) -> tuple[bytes, str]:
-        """All metrics as text, and the type of that text."""
-        return generate_latest(self.registry), CONTENT_TYPE_PLAIN_0_0_4
+    def gauges(self) -> list[Metric]:
+        """How things are at this moment. Called on the loop of the program."""
+        return [family for collector in self._gauges for family in collector.collect()]
+
+    def written(self, gauges: list[Metric]) -> bytes:
+        """All metrics as text, these gauges among them. Called in any thread."""
+        return generate_latest(AllMetrics(self.registry, gauges))
+
+
+class AllMetrics(CollectorRegistry):
+    """A registry, and metrics that were read before."""
+
+    def __init__(self, registry: CollectorRegistry, others: Iterable[Metric]) -> None:
+        super().__init__()
+        self._registry = registry
+        self._others = others
+
+    def collect(self) -> Iterable[Metric]:
+        """See `CollectorRegistry`."""
+        yield from self._registry.collect()
+        yield from self._others
 
 
 def serving_metrics(registry: CollectorRegistry) -> "ServingMetrics":

@@ -1,12 +1,12 @@
-"""Asks a replica for its status: at an address, or at its pod through the API server.
+"""Asks a replica for its status: at an address, or inside of its pod through the API server.
 
-Whatever answers is not trusted: an answer is decoded strictly, only if it is not too long, and
-never followed to another address. One from an address is not even read beyond the limit; one
-through the API server is read as all its answers are, whole, for as long as may be waited for it.
+Whatever answers is not trusted: an answer is decoded strictly, not read beyond a limit, and never
+followed to another address.
 """
 
 import asyncio
 import os
+from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -15,17 +15,19 @@ import msgspec
 
 from rescheduler.errors import ApiError, Forbidden, NotFound
 from rescheduler.kube.api_server import ApiServer, collection_path, object_path
+from rescheduler.kube.client import Client
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import is_object_name
 from rescheduler.model.objects import Identity, Part
+from rescheduler.status.port_forward import NoPage, page_inside
 from rescheduler.status.reasons import ViewReason
 from rescheduler.status.status_document import VERSION, Note, ReplicaStatus, cut
 
 SECONDS = 5.0
 # Far more than the largest status.
 MOST_BYTES = 4 * 1024 * 1024
+STATUS_PATH = "/status"
 HEALTH_OPTION = "--health"
-LOCAL_HOSTS = ("127.0.0.1", "::1", "[::1]", "localhost")
 DEFAULT_PORT = 8080
 
 
@@ -89,11 +91,6 @@ class StatusAddress(NamedTuple):
 
     host: str
     port: int
-
-    @property
-    def is_local(self) -> bool:
-        """Whether only processes of its pod reach it: `kubectl port-forward` does."""
-        return self.host in LOCAL_HOSTS
 
 
 def health_address(pod: StartedPod) -> StatusAddress | None:
@@ -161,13 +158,7 @@ async def ask_address(url: str) -> ReplicaStatus | Note:
             status = answer.status
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         return Note(ViewReason.NOT_REACHED, cut(f"{address} is not reached: {in_words(error)}."))
-    if status == 404:
-        return Note(
-            ViewReason.NO_STATUS_PAGE, f"{address} is not there: it may be an older version."
-        )
-    if status != 200 or len(body) > MOST_BYTES:
-        return Note(ViewReason.NOT_A_STATUS, f"{address} answers with code {status}, and no status")
-    return decoded_status(body, address)
+    return status_in(status, body, address)
 
 
 def in_words(error: Exception) -> str:
@@ -194,8 +185,8 @@ class PodEndpoint(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Its path in the API."""
-        return f"{object_path(STARTED_POD, self.pod.key)}:{self.address.port}/proxy/status"
+        """Through what it is asked, in the API."""
+        return object_path(STARTED_POD, self.pod.key, "portforward")
 
     @property
     def by_port_forward(self) -> str:
@@ -247,32 +238,43 @@ async def find_any_endpoint(server: ApiServer, namespace: str, labels: str) -> P
     return None
 
 
-async def ask_pod(server: ApiServer, endpoint: PodEndpoint) -> ReplicaStatus | Note:
+async def ask_pod(server: Client, endpoint: PodEndpoint) -> ReplicaStatus | Note:
     """Ask a pod through the API server, with the rights of whoever asks."""
-    if endpoint.address.is_local:
-        return Note(
-            ViewReason.NOT_REACHED,
-            f"Pod {endpoint.pod.key} serves its status only inside the pod. "
-            f"{endpoint.by_port_forward}",
-        )
+    pod = endpoint.pod
     try:
         async with asyncio.timeout(SECONDS):
-            body = await server.get(endpoint.path, msgspec.Raw)
+            page = await page_inside(
+                server, endpoint.path, endpoint.address.port, STATUS_PATH, MOST_BYTES
+            )
     except Forbidden:
         return Note(
-            ViewReason.PROXY_FORBIDDEN,
-            f"You may not read from pods through the API server. {endpoint.by_port_forward}",
+            ViewReason.PORT_FORWARD_FORBIDDEN,
+            f"You may not forward ports of pods in namespace {pod.namespace}, which takes get and "
+            f"create of pods/portforward. Whoever may runs: "
+            f"{pod.port_forward(endpoint.address.port)}",
         )
-    except NotFound:
-        return Note(
-            ViewReason.NO_STATUS_PAGE,
-            f"Pod {endpoint.pod.key} has no /status: it may be an older version.",
-        )
-    except (ApiError, TimeoutError) as error:
-        why = error.answer if isinstance(error, ApiError) else "no answer in time"
+    except (ApiError, NoPage, TimeoutError) as error:
+        why = "no answer in time" if isinstance(error, TimeoutError) else str(error)
+        why = error.answer if isinstance(error, ApiError) else why
         return Note(
             ViewReason.NOT_REACHED,
-            cut(f"The API server does not reach pod {endpoint.pod.key}: {why}")
+            cut(f"The API server does not reach pod {pod.key}: {why}")
             + f". {endpoint.by_port_forward}",
         )
-    return decoded_status(bytes(body), f"Pod {endpoint.pod.key}")
+    return status_in(page.status, page.body, f"Pod {pod.key}")
+
+
+def status_in(code: int, body: bytes, source: str) -> ReplicaStatus | Note:
+    """The status in an answer with this code, or why there is none."""
+    if code == HTTPStatus.NOT_FOUND:
+        return Note(
+            ViewReason.NO_STATUS_PAGE, f"{source} has no {STATUS_PATH}: it may be an older version."
+        )
+    if code == HTTPStatus.FORBIDDEN:
+        return Note(
+            ViewReason.NOT_REACHED,
+            f"{source} answers only those who ask inside its pod. Forward its port.",
+        )
+    if code != HTTPStatus.OK:
+        return Note(ViewReason.NOT_A_STATUS, f"{source} answers with code {code}, and no status")
+    return decoded_status(body, source)

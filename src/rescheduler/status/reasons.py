@@ -52,7 +52,7 @@ class ViewReason(StrEnum):
     LEADER_IS_NO_POD = "LeaderIsNoPod"
     NO_HEALTH_PORT = "NoHealthPort"
     NO_STATUS_PAGE = "NoStatusPage"
-    PROXY_FORBIDDEN = "ProxyForbidden"
+    PORT_FORWARD_FORBIDDEN = "PortForwardForbidden"
     NOT_REACHED = "NotReached"
     NOT_A_STATUS = "NotAStatus"
     OTHER_VERSION = "OtherVersion"
@@ -189,9 +189,9 @@ VIEW_ADVICE: dict[str, Advice] = {
     ViewReason.NO_STATUS_PAGE: Advice(
         "The leader answers, but has no `/status`: it is of an older version.", "Upgrade it."
     ),
-    ViewReason.PROXY_FORBIDDEN: Advice(
-        "You may not read from pods through the API server (`get` of `pods/proxy`).",
-        "Use the `kubectl port-forward` that `status` prints, or have the right granted.",
+    ViewReason.PORT_FORWARD_FORBIDDEN: Advice(
+        "You may not forward ports of the leader's pod (`get` and `create` of `pods/portforward`).",
+        "Have the right granted, or ask whoever has it.",
     ),
     ViewReason.NOT_REACHED: Advice(
         "The replica did not answer.",

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Iterable
 
-import msgspec
-
 from rescheduler.controller.leader_election.elector import LeaderElector
 from rescheduler.controller.program import Program
 from rescheduler.kube.clock import Clock
@@ -45,10 +43,6 @@ class ReplicaReporter:
         self._clock = clock
         self._dry_run = dry_run
 
-    def encoded(self) -> bytes:
-        """The status as JSON."""
-        return msgspec.json.encode(self.status())
-
     def status(self) -> ReplicaStatus:
         """The status at this moment."""
         program, elector = self._program, self._elector
@@ -64,6 +58,7 @@ class ReplicaReporter:
             leader="" if elector is None else elector.leader,
             lease="" if elector is None else elector.lease_key,
             strategies=tuple(map(str, program.policy.enabled_strategies))[:MOST_LISTED],
+            policy_problem=cut(program.policy_problem),
             round=self._round(),
             next_round_at=None if loop is None else loop.next_round,
             queue=None if counts is None else QueueState(*counts, self._failing_objects()),
@@ -108,9 +103,9 @@ class ExtenderReporter:
         self._clock = clock
         self._kept_by_extender = kept_by_extender
 
-    def encoded(self) -> bytes:
-        """The status as JSON."""
-        status = ReplicaStatus(
+    def status(self) -> ReplicaStatus:
+        """The status at this moment."""
+        return ReplicaStatus(
             version=VERSION,
             program=version_number(),
             role=Role.EXTENDER,
@@ -119,7 +114,6 @@ class ExtenderReporter:
             nodes=node_summary(self._tables),
             reservations=reservation_summary(self._tables, self._kept_by_extender()),
         )
-        return msgspec.json.encode(status)
 
 
 def sync_state(store: LiveStore) -> SyncState:

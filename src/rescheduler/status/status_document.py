@@ -186,6 +186,8 @@ class ReplicaStatus(Part, frozen=True, omit_defaults=False):
     """Who leads, as far as this replica knows."""
     lease: str = ""
     strategies: tuple[str, ...] = ()
+    policy_problem: str = ""
+    """Why the policy in the file is not in use, but the last one that was valid."""
     round: RoundState | None = None
     next_round_at: Time | None = None
     queue: QueueState | None = None

@@ -46,7 +46,8 @@ def generate_cluster(seed: int, nodes: int = 30, pods: int = 150) -> GeneratedCl
     made_pods: list[JsonObject] = []
     while len(made_pods) < pods:
         made_pods += workloads.next()[: pods - len(made_pods)]
-    return GeneratedCluster(seed, focus.name, made_nodes, made_pods, [*others, *storage.objects])
+    others += [*storage.drivers(), *storage.objects]
+    return GeneratedCluster(seed, focus.name, made_nodes, made_pods, others)
 
 
 def key_of(obj: JsonObject) -> str:

@@ -13,6 +13,7 @@ DRIVER = "csi.example.com"
 OTHER_DRIVER = "other.csi.example.com"
 EBS, EBS_DRIVER = "kubernetes.io/aws-ebs", "ebs.csi.aws.com"
 GCE, GCE_DRIVER = "kubernetes.io/gce-pd", "pd.csi.storage.gke.io"
+MUST_BE_INSTALLED = "preventPodSchedulingIfMissing"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 WAIT, IMMEDIATE = "WaitForFirstConsumer", "Immediate"
 
@@ -47,13 +48,32 @@ class Storage:
         self.objects: list[JsonObject] = []
 
     def cluster_objects(self) -> list[JsonObject]:
-        """What there is whether pods use it or not: classes, drivers and volumes to be had."""
+        """What there is whether pods use it or not: classes, CSI nodes and volumes to be had."""
         return [
             *_classes(),
-            *_drivers(),
-            *(_csi_node(self._draw, name) for name in self._nodes if self._draw.chance(0.85)),
+            *self._csi_nodes(),
             *(self._available_volume() for _ in range(len(self._nodes))),
         ]
+
+    def drivers(self) -> list[JsonObject]:
+        """CSI drivers. Some want their pods to stay off nodes that do not have them."""
+        specs: dict[str, JsonObject] = {
+            "counted.csi.example.com": {"storageCapacity": True},
+            DRIVER: {"storageCapacity": False},
+            OTHER_DRIVER: {},
+            EBS_DRIVER: {},
+        }
+        for spec in specs.values():
+            if self._draw.chance(0.6):
+                spec[MUST_BE_INSTALLED] = self._draw.chance(0.6)
+        if self._draw.chance(0.3):
+            del specs[OTHER_DRIVER]
+        return [_csi_driver(name, spec) for name, spec in specs.items()]
+
+    def _csi_nodes(self) -> list[JsonObject]:
+        """At least one: without any, we take it that they may not be listed."""
+        made = [_csi_node(self._draw, name) for name in self._nodes if self._draw.chance(0.85)]
+        return made or [_csi_node(self._draw, self._nodes[0])]
 
     def uses_volumes(self) -> bool:
         """Whether the next workload has volumes at all."""
@@ -324,14 +344,7 @@ def _class(name: str, provisioner: str, binding: str) -> JsonObject:
     }
 
 
-def _drivers() -> list[JsonObject]:
-    return [
-        _csi_driver("counted.csi.example.com", storageCapacity=True),
-        _csi_driver(DRIVER, storageCapacity=False),
-    ]
-
-
-def _csi_driver(name: str, **spec: bool) -> JsonObject:
+def _csi_driver(name: str, spec: JsonObject) -> JsonObject:
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "CSIDriver",

@@ -180,10 +180,11 @@ class Generator:
         self.add("StorageClass", "without-mode", provisioner="csi.example")
         self.add("CSIDriver", "full.example", spec={"storageCapacity": True})
         self.add("CSIDriver", "uncounted.example", spec={"storageCapacity": False})
-        # It says so in vain: the scheduler listens only if an alpha feature is on.
-        wanted = self.chance(0.5)
-        self.seen["driver that wants to be on the node"] += wanted
-        self.add("CSIDriver", "csi.example", spec={"preventPodSchedulingIfMissing": wanted})
+        for name in DRIVERS:
+            if self.chance(0.8):
+                wanted = self.chance(0.5)
+                self.seen["driver that wants to be on the node"] += wanted
+                self.add("CSIDriver", name, spec={"preventPodSchedulingIfMissing": wanted})
 
     def _topology(self) -> JsonObject:
         kind = self.draw.choice(("zone", "zone", "disk", "both", "empty", "malformed"))

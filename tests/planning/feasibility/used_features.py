@@ -11,6 +11,7 @@ from tests.planning.feasibility.generated_clusters import GeneratedCluster, is_p
 from tests.planning.feasibility.generated_needs import PREFERRED, REQUIRED, SIDECAR
 from tests.planning.feasibility.generated_neighbours import NAMESPACES
 from tests.planning.feasibility.generated_nodes import OLD_ZONE, SIZE, ZONE
+from tests.planning.feasibility.generated_volumes import MUST_BE_INSTALLED
 
 _INTEGER = re.compile(r"-?\d+")
 _SPELLINGS = {
@@ -42,6 +43,7 @@ class UsedFeatures:
         self._volumes = by_kind.get("PersistentVolume", {})
         self._classes = by_kind.get("StorageClass", {})
         self._csi_nodes = by_kind.get("CSINode", {})
+        self._drivers = by_kind.get("CSIDriver", {})
 
     # ------------------------------------------------------------ the cluster
 
@@ -156,6 +158,8 @@ class UsedFeatures:
             yield "VolumeBinding: bound volume with node affinity"
         if "csi" in volume["spec"]:
             yield "NodeVolumeLimits: CSI volume"
+            driver = self._drivers.get(f"/{volume['spec']['csi']['driver']}")
+            yield f"NodeVolumeLimits: {_driver_word(driver)}"
         else:
             yield "NodeVolumeLimits: migrated volume"
         for label, zones in volume["metadata"].get("labels", {}).items():
@@ -211,6 +215,17 @@ class UsedFeatures:
             for other in self.placed
             if other is not pod
         )
+
+
+def _driver_word(driver: JsonObject | None) -> str:
+    if driver is None:
+        return "driver without a CSIDriver"
+    required = driver["spec"].get(MUST_BE_INSTALLED)
+    return {
+        None: "driver that does not say whether pods may miss it",
+        False: "driver that pods may miss",
+        True: "driver that pods must not miss",
+    }[required]
 
 
 def _toleration_words(spec: JsonObject) -> Iterator[str]:

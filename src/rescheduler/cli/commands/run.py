@@ -122,11 +122,14 @@ def run(
     options = arguments.options() if serve is not None else None
     health_address = host_and_port("--health", health) if health is not None else None
     lease_options = election.options(dry_run=dry_run)
-    loaded = load_policy(policy)
+    access = ClusterAccess(kubeconfig, context)
+    loaded = loaded_or_last_valid(policy, access, lease_options)
     log = LogOutput(LogOptions(log_level, log_format))
     log.start(loaded.policy)
+    if loaded.problem:
+        message = "Went on with the last valid policy, for the one in the file is not valid"
+        logger.error(message, extra={"error": loaded.problem})
     exporter = span_exporter(trace_endpoint, os.environ)
-    access = ClusterAccess(kubeconfig, context)
     return_memory_early()
     running = run_controller(
         loaded,
@@ -139,6 +142,20 @@ def run(
         access=access,
     )
     asyncio.run(running)
+
+
+def loaded_or_last_valid(
+    file: str | None, access: ClusterAccess, lease: "LeaseOptions | None"
+) -> LoadedPolicy:
+    """The policy in the file; if it is not valid, the one by which the last leader went."""
+    try:
+        return load_policy(file)
+    except SettingsError as error:
+        if lease is None:
+            raise
+        from rescheduler.cli.policies.last_valid_policy import last_valid_policy
+
+        return last_valid_policy(file, access, lease, error)
 
 
 async def run_controller(
@@ -187,9 +204,16 @@ async def run_controller(
         if elector is None and not dry_run:
             consequence = "with a second controller, twice as many pods may be moved at once"
             logger.warning("Running without leader election", extra={"consequence": consequence})
+        # Every write of what only the leader runs passes the fence. The extender's do not.
+        leader_server = server if elector is None else server.fenced(elector.fence)
+        kept_policy = None
+        if elector is not None:
+            from rescheduler.cli.policies.last_valid_policy import LastValidPolicy
+
+            kept_policy = LastValidPolicy(leader_server, elector, loaded)
+            observers.append(kept_policy)
         program = Program(
-            # Every write of what only the leader runs passes the fence. The extender's do not.
-            server if elector is None else server.fenced(elector.fence),
+            leader_server,
             loaded.policy,
             strategies=loaded.strategies,
             dry_run=dry_run,
@@ -197,10 +221,12 @@ async def run_controller(
             clock=server.server_clock,
             observer=Observers(*observers),
         )
+        if kept_policy is not None:
+            program.add(kept_policy)
         extender = None
         if serve_options is not None:
             from rescheduler.extender.extender_server import ExtenderServer
-            from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER
+            from rescheduler.extender.serving_observer import NO_SERVING_OBSERVER
             from rescheduler.monitoring.health import dead_task, endless_plan
 
             extender = ExtenderServer(
@@ -223,6 +249,20 @@ async def run_controller(
                 dry_run=dry_run,
                 kept_by_extender=extender.kept_for_replacements if extender else lambda: 0,
             )
-            monitoring.watch_controller(program, extender, health_address, reporter.encoded)
-        on_rejected = monitoring.policy_rejected if monitoring is not None else None
-        await run_until_signalled(program, loaded, log, on_rejected)
+            monitoring.watch_controller(program, extender, health_address, reporter.status)
+
+        def on_accepted(content: bytes) -> None:
+            program.policy_problem = ""
+            if kept_policy is not None:
+                kept_policy.accepted(content)
+
+        def on_rejected(problem: str) -> None:
+            program.policy_problem = problem
+            if monitoring is not None:
+                monitoring.policy_rejected()
+            if kept_policy is not None:
+                kept_policy.rejected(problem)
+
+        if loaded.problem:
+            on_rejected(loaded.problem)
+        await run_until_signalled(program, loaded, log, on_accepted, on_rejected)

@@ -84,8 +84,8 @@ async def serve_until_stopped(
     """Serve until a signal stops it."""
     from rescheduler.cli.connection import connect
     from rescheduler.cli.signals import run_until_signalled
-    from rescheduler.extender.http.serving_observer import NO_SERVING_OBSERVER
     from rescheduler.extender.serve_program import ServeProgram
+    from rescheduler.extender.serving_observer import NO_SERVING_OBSERVER
     from rescheduler.monitoring.health import dead_task
 
     monitoring = None
@@ -107,6 +107,10 @@ async def serve_until_stopped(
                 server.server_clock,
                 program.extender.kept_for_replacements,
             )
-            monitoring.watch_extender(program, health_address, reporter.encoded)
-        on_rejected = monitoring.policy_rejected if monitoring is not None else None
-        await run_until_signalled(program, loaded, log, on_rejected)
+            monitoring.watch_extender(program, health_address, reporter.status)
+
+        def on_rejected(problem: str) -> None:
+            if monitoring is not None:
+                monitoring.policy_rejected()
+
+        await run_until_signalled(program, loaded, log, on_rejected=on_rejected)

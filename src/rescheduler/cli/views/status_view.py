@@ -148,6 +148,8 @@ def facts(status: ClusterStatus) -> Table:
         name = f"{replica.replica} " if replica.replica else "it "
         table.add_row("Asked", Text(escaped(f"{name}{ROLES[replica.role]}")))
     table.add_row("Cluster", sync_text(replica))
+    if replica.policy_problem:
+        table.add_row("Policy", policy_text(replica.policy_problem))
     if replica.role in (Role.LEADER, Role.PLANNER):
         for name, text in round_facts(replica, status.time):
             table.add_row(name, text)
@@ -185,6 +187,12 @@ def sync_text(replica: ReplicaStatus) -> Text:
         text.append(escaped(f"{kind.kind} is not followed: {kind.error}"), style="yellow")
         text.append(f" ({ViewReason.KIND_NOT_FOLLOWED})", style="dim")
     return text
+
+
+def policy_text(problem: str) -> Text:
+    """That the policy in use is not the one in the file."""
+    in_use = "the last valid one is in use, for the one in the file is not valid: "
+    return Text(escaped(f"{in_use}{problem}"), style="red")
 
 
 def round_facts(replica: ReplicaStatus, now: datetime) -> Iterator[tuple[str, Text]]:

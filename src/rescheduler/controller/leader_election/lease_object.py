@@ -9,6 +9,9 @@ import math
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
+from rescheduler.labels import LAST_VALID_POLICY, POLICY_PROBLEM
 from rescheduler.model.kinds import Kind
 from rescheduler.model.objects import Identity, Part
 from rescheduler.model.objects.parts import Int32
@@ -34,10 +37,23 @@ class LeaseSpec(Part):
         return "" if self.holder_identity == UNKNOWN_HOLDER else self.holder_identity
 
 
+class LeaseAnnotations(Part):
+    """What the leader has written about the policy."""
+
+    last_valid_policy: str = msgspec.field(default="", name=LAST_VALID_POLICY)
+    policy_problem: str = msgspec.field(default="", name=POLICY_PROBLEM)
+
+
+class LeaseMeta(Identity):
+    """Which Lease it is, and what is written on it."""
+
+    annotations: LeaseAnnotations = LeaseAnnotations()
+
+
 class Lease(Part):
     """A Lease of the API group coordination.k8s.io."""
 
-    metadata: Identity
+    metadata: LeaseMeta
     spec: LeaseSpec = LeaseSpec()
 
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import msgspec
 
-from rescheduler.extender.protocol import BadRequest, decoded
+from rescheduler.extender.protocol import decoded
 from rescheduler.extender.scheduling_request import with_controller_only
 from rescheduler.extender.waiting_migrations import WaitingMigrations
 from rescheduler.extender.webhook.steering import AdmittedPodMeta, Affinity, steering_patch
 from rescheduler.log_context import about_migration
 from rescheduler.model.objects import Part
+from rescheduler.serving.refusals import BadRequest
 
 logger = logging.getLogger(__name__)
 

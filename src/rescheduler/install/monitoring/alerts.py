@@ -245,7 +245,7 @@ POLICY_RELOAD_FAILED = Alert(
     f"{min_of('rescheduler_policy_last_reload_successful')} == 0",
     "A new policy was refused.",
     "The policy in namespace {{ $labels.namespace }} is not valid. The rescheduler goes on with "
-    "the one before it, and cannot be restarted until it is corrected.",
+    "the last one that was, also after a restart.",
 )
 
 # ------------------------------------------------------------ do moves end well?

@@ -15,10 +15,6 @@ class CacheMetrics(Collector):
     def __init__(self, watches: MigrationWatches) -> None:
         self._watches = watches
 
-    def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Nothing is collected to register."""
-        yield from ()
-
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """See `Collector`."""
         ages, oldest = self._watches.ages(), self._watches.age()

@@ -68,7 +68,6 @@ class ControllerMetrics(ControllerObserver, Collector):
         self._migration_duration = definitions.MIGRATION_DURATION.histogram(registry)
         self._step_duration = definitions.STEP_DURATION.histogram(registry)
         self._start_at_zero()
-        registry.register(self)
 
     def _start_at_zero(self) -> None:
         """A counter that is there from the start shows its first increase."""
@@ -147,10 +146,6 @@ class ControllerMetrics(ControllerObserver, Collector):
         self._finished.labels(migration.spec.mode.value, WITHDRAWN).inc()
 
     # ------------------------------------------------------------ how things are
-
-    def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Nothing is collected to register."""
-        yield from ()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """See `Collector`. What is not known now is not there."""

@@ -62,10 +62,6 @@ class PolicyMetrics(Collector):
         """A policy was rejected, and the old one stays in use."""
         self._is_accepted = False
 
-    def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Nothing is collected to register."""
-        yield from ()
-
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """See `Collector`."""
         yield BUILD_INFO.gauge({(self._version,): 1})

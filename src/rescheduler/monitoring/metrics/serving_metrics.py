@@ -8,7 +8,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from rescheduler.extender.extender_server import ExtenderServer
-from rescheduler.extender.http.serving_observer import ServingObserver
+from rescheduler.extender.serving_observer import ServingObserver
 from rescheduler.monitoring.metrics.definitions import (
     CERTIFICATE_EXPIRY,
     EXTENDER_DURATION,
@@ -31,7 +31,6 @@ class ServingMetrics(ServingObserver, Collector):
         self._certificate = b""
         self._expires: float | None = None
         """When the certificate ends; None if there is none, or it cannot be read."""
-        registry.register(self)
 
     def read_from(self, extender: ExtenderServer) -> None:
         """Read gauges from this extender from now on."""
@@ -57,10 +56,6 @@ class ServingMetrics(ServingObserver, Collector):
             # It can be served all the same: OpenSSL is less strict.
             self._expires = None
             logger.warning("Failed to read when a certificate ends", extra={"error": str(error)})
-
-    def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Nothing is collected to register."""
-        yield from ()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """See `Collector`."""

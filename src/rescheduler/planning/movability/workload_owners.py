@@ -136,24 +136,31 @@ class WorkloadOwners:
         return by_key if is_ours else {}
 
     def _count(self, template: int) -> int:
-        owner = self._snapshot.templates[template].owner
-        return 1 if owner is None else self._pods_of[owner.uid or self.names[template]]
+        if self._snapshot.templates[template].owner is None:
+            return 1
+        return self._pods_of[self._identities[template]]
 
     @cached_property
     def _pods_of(self) -> Counter[str]:
-        """How many pods each owner has that are neither finished nor being deleted.
-
-        By its uid or, as files written by hand may leave those out, by its name.
-        """
+        """How many pods each owner has that are neither finished nor being deleted."""
         pods = self._snapshot.pods
         alive = ~(pods.finished | pods.deleting)
         per_template = np.bincount(pods.template[alive], minlength=len(self._snapshot.templates))
         counts: Counter[str] = Counter()
-        for template, count in enumerate(per_template.tolist()):
-            owner = self._snapshot.templates[template].owner
-            if owner is not None:
-                counts[owner.uid or self.names[template]] += count
+        for identity, count in zip(self._identities, per_template.tolist(), strict=True):
+            counts[identity] += count
         return counts
+
+    @cached_property
+    def _identities(self) -> list[str]:
+        """The owner of each template by its uid or, as files may leave those out, by its name.
+
+        Always in the namespace of its pods: in another one, anyone may name it as an owner.
+        """
+        return [
+            f"{pod.namespace}/{pod.owner.uid}" if pod.owner is not None and pod.owner.uid else name
+            for pod, name in zip(self._snapshot.templates, self.names, strict=True)
+        ]
 
 
 def is_missing(

@@ -30,6 +30,8 @@ TIGHT_BUDGET = 1.5
 # at once, it costs double. In ten minutes, half of that is over.
 JUST_STARTED_EXTRA = 1.0
 YOUTH_HALF_LIFE_SECONDS = 600.0
+# More than any improvement is worth, and less than what people ask for.
+MOST_STATED_COST = 10_000.0
 
 _TIGHT = 1
 _GOLDEN_RATIO = 0.6180339887498949
@@ -117,9 +119,12 @@ def _by_budgets(snapshot: Snapshot, movability: Movability) -> Floats:
 
 
 def _stated_cost(text: str) -> float:
-    """What an annotation adds; nothing if it is not a number from 0 upwards."""
+    """What an annotation adds; nothing if it is not a number from 0 upwards.
+
+    Whoever owns a pod writes it, and must not keep a node under maintenance from being emptied.
+    """
     try:
         cost = float(text) if text else 0.0
     except ValueError:
         return 0.0
-    return cost if isfinite(cost) and cost >= 0 else 0.0
+    return min(cost, MOST_STATED_COST) if isfinite(cost) and cost >= 0 else 0.0

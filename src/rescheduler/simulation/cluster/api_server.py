@@ -40,7 +40,7 @@ PATCHES: dict[Patch, Callable[[Json, Json], Json]] = {
     Patch.STRATEGIC: strategically_merged,
 }
 # The version whose scheduler is simulated.
-SIMULATED_VERSION = "v1.36.0"
+SIMULATED_VERSION = "v1.37.0"
 # The interval of bookmarks of a real server.
 BOOKMARK_SECONDS = 60.0
 # The only field that lists can be narrowed down by: of pods, their node.

@@ -7,9 +7,9 @@ such as a zone or the node itself.
 - Anti-affinity: no term's domain may hold a pod that matches that term.
 - The anti-affinity of pods already placed: they exclude the newcomer.
 
-The scheduler reads namespace selectors differently in the two directions, and so do we: for the
-newcomer's own terms a selector that would match a namespace without labels matches every
-namespace.
+A namespace that was deleted a moment ago may still have pods. An empty namespace selector means
+them, too. For the terms of pods already placed, so does a selector that would match a namespace
+without labels.
 """
 
 from collections import defaultdict
@@ -406,7 +406,7 @@ class InterPodAffinity:
         """Templates whose pods a newcomer's term means."""
         selected = self._lister.template_labels.selected_by(term.label_selector)
         selector = term.namespace_selector
-        if selector is not None and selects(selector, {}):
+        if selector is not None and _selects_everything(selector):
             return selected
         return selected & self._lister.templates_in(
             self._named(term, namespace) | self._namespaces_selected_by(selector)
@@ -417,7 +417,7 @@ class InterPodAffinity:
         if not selects(term.label_selector, template.labels):
             return False
         selector = term.namespace_selector
-        if selector is not None and selects(selector, {}):
+        if selector is not None and _selects_everything(selector):
             return True
         named = self._named(term, namespace)
         return template.namespace in named | self._namespaces_selected_by(selector)
@@ -455,6 +455,10 @@ class InterPodAffinity:
             for name, namespace in self._lister.snapshot.namespaces.items()
             if selects(selector, namespace.metadata.labels)
         )
+
+
+def _selects_everything(selector: LabelSelector) -> bool:
+    return not selector.match_labels and not selector.match_expressions
 
 
 def _any_of(masks: list[Bools]) -> Bools | None:

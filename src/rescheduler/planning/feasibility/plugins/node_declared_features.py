@@ -1,7 +1,8 @@
 """NodeDeclaredFeatures: the node must declare the kubelet features that the pod relies on.
 
-Of the features that nodes declare in Kubernetes 1.36, two are asked for by pods: restarting all
-containers of a pod when one exits, and user namespaces together with the host's network.
+Of the features that nodes declare in Kubernetes 1.37, pods ask for two by default: restarting all
+containers of a pod when one exits, and user namespaces together with the host's network. A third,
+options of bind mounts, is off unless a feature gate is switched on, and not read here.
 """
 
 import numpy as np

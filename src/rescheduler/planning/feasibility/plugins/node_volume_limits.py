@@ -1,9 +1,13 @@
-"""NodeVolumeLimits: a storage driver can attach only so many volumes to a node.
+"""NodeVolumeLimits: a storage driver can attach only so many volumes to a node, if it runs there.
 
 The node's CSINode says how many for each driver; without it, or without a number, there is no
 limit. A volume counts once, however many pods on the node use it, and so does an in-tree volume
 whose driver a CSI driver has replaced. A claim without a volume counts for the driver that will
 make one.
+
+A CSIDriver may ask that its pods stay off nodes where it is not installed
+(`preventPodSchedulingIfMissing`). Kubernetes before 1.37 has no such field by default, so that no
+CSIDriver there asks for it.
 
 The scheduler also counts volumes that are still attached though no pod on the node uses them any
 more. They go away by themselves within seconds, and are not counted here.
@@ -44,12 +48,27 @@ class CsiVolume(NamedTuple):
     handle: str
 
 
+class ClaimedVolume(NamedTuple):
+    """The volume of a claim."""
+
+    volume: CsiVolume
+    is_in_tree: bool = False
+
+
 class VolumeUse(NamedTuple):
     """The volumes that a pod has attached to its node."""
 
     volumes: frozenset[CsiVolume] = frozenset()
     unclear: str = ""
     """What cannot be counted, if anything: it keeps every further volume from the node."""
+    native_drivers: frozenset[str] = frozenset()
+    """Drivers of volumes that are not in-tree ones. A node without a CSINode lacks only these: the
+    scheduler does not translate in-tree volumes for it."""
+
+    @property
+    def drivers(self) -> frozenset[str]:
+        """The drivers that attach the volumes."""
+        return frozenset(volume.driver for volume in self.volumes)
 
 
 class NodeVolumeLimits:
@@ -70,6 +89,7 @@ class NodeVolumeLimits:
         self._with_csi_node: Bools = np.array(
             [name in lister.snapshot.csi_nodes for name in nodes.names], bool
         )
+        self._installed = _nodes_with_required_drivers(lister.snapshot)
         self._limits = _limits_by_driver(lister.snapshot)
         self._limited: Bools = np.zeros(len(nodes), bool)
         for limit in self._limits.values():
@@ -99,7 +119,9 @@ class NodeVolumeLimits:
         if use is None:
             return None
         refused = self._with_csi_node.copy() if use.unclear else np.zeros_like(self._limited)
-        for driver in {volume.driver for volume in use.volumes} & self._limits.keys():
+        for driver in use.drivers & self._installed.keys():
+            refused |= self._lacks(use, driver)
+        for driver in use.drivers & self._limits.keys():
             needed = self._needed(use, driver)
             refused |= (needed > 0) & (self._attached[driver] + needed > self._limits[driver])
         if self._unclear:
@@ -113,6 +135,9 @@ class NodeVolumeLimits:
         use = self._uses[template]
         if use.unclear:
             return use.unclear
+        for driver in sorted(use.drivers & self._installed.keys()):
+            if self._lacks(use, driver)[node]:
+                return f"the node does not have the CSI driver {driver}"
         for driver, limit in self._limits.items():
             needed, attached = self._needed(use, driver)[node], self._attached[driver][node]
             if needed > 0 and attached + needed > limit[node]:
@@ -143,6 +168,11 @@ class NodeVolumeLimits:
                 is_attached = add_to(users, node, count) > 0
                 self._attached[volume.driver][node] += is_attached - was_attached
 
+    def _lacks(self, use: VolumeUse, driver: str) -> Bools:
+        """The nodes that would need the driver and do not have it."""
+        lacking = ~self._installed[driver]
+        return lacking if driver in use.native_drivers else lacking & self._with_csi_node
+
     def _needed(self, use: VolumeUse, driver: str) -> Int64s:
         """How many volumes would have to be attached to each node."""
         volumes = [volume for volume in use.volumes if volume.driver == driver]
@@ -157,12 +187,13 @@ class VolumeUseFinder:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._volume_of_claim: dict[str, CsiVolume | None] = {}
+        self._volume_of_claim: dict[str, ClaimedVolume | None] = {}
 
     def of_template(self, template: PodTemplate) -> VolumeUse:
         """The volumes that all pods of the template use. A claim that is missing uses none."""
-        found = [self._of_claim(key) for key in claim_keys(template)]
-        volumes = {volume for volume in found if volume is not None}
+        found = [claimed for key in claim_keys(template) if (claimed := self._of_claim(key))]
+        volumes = {claimed.volume for claimed in found}
+        native = {claimed.volume.driver for claimed in found if not claimed.is_in_tree}
         unclear = ""
         for inline in template.volumes:
             driver = replacing_driver(inline)
@@ -172,7 +203,7 @@ class VolumeUseFinder:
                     unclear = f"{driver.name} does not know what to make of volume {inline.name}"
                 else:
                     volumes.add(CsiVolume(driver.name, handle))
-        return VolumeUse(frozenset(volumes), unclear)
+        return VolumeUse(frozenset(volumes), unclear, frozenset(native))
 
     def of_own_claims(self) -> dict[tuple[int, int], list[VolumeUse]]:
         """What each placed pod uses through claims of its own, by template and node."""
@@ -195,39 +226,41 @@ class VolumeUseFinder:
                 owner = claim.metadata.controller
                 if owner is None or owner.uid != self._snapshot.pods.uids[pod]:
                     unclear = f"claim {key} belongs to someone else"
-                elif (volume := self._of_claim(key)) is not None:
-                    volumes.add(volume)
+                elif (claimed := self._of_claim(key)) is not None:
+                    volumes.add(claimed.volume)
         return VolumeUse(frozenset(volumes), unclear)
 
-    def _of_claim(self, key: str) -> CsiVolume | None:
+    def _of_claim(self, key: str) -> ClaimedVolume | None:
         if key not in self._volume_of_claim:
             claim = self._snapshot.claims.get(key)
-            volume = self._look_up(claim) if claim is not None else None
-            counts = volume is not None and volume.driver and volume.handle
-            self._volume_of_claim[key] = volume if counts else None
+            found = self._look_up(claim) if claim is not None else None
+            counts = found is not None and found.volume.driver and found.volume.handle
+            self._volume_of_claim[key] = found if counts else None
         return self._volume_of_claim[key]
 
-    def _look_up(self, claim: PersistentVolumeClaim) -> CsiVolume | None:
+    def _look_up(self, claim: PersistentVolumeClaim) -> ClaimedVolume | None:
         volume = self._snapshot.volumes.get(claim.spec.volume_name)
         if volume is None:
             return self._yet_to_be_made(claim)
         if volume.spec.csi is not None:
-            return CsiVolume(volume.spec.csi.driver, volume.spec.csi.volume_handle)
+            return ClaimedVolume(CsiVolume(volume.spec.csi.driver, volume.spec.csi.volume_handle))
         driver = replacing_driver(volume.spec)
         if driver is None:
             return None
         handle = translated_handle(volume.spec, volume.metadata.labels)
-        return CsiVolume(driver.name, handle) if handle is not None else None
+        if handle is None:
+            return None
+        return ClaimedVolume(CsiVolume(driver.name, handle), is_in_tree=True)
 
-    def _yet_to_be_made(self, claim: PersistentVolumeClaim) -> CsiVolume | None:
+    def _yet_to_be_made(self, claim: PersistentVolumeClaim) -> ClaimedVolume | None:
         storage_class = self._snapshot.storage_classes.get(class_of_claim(claim))
         if storage_class is None or storage_class.provisioner in _NEVER_COUNTED:
             return None
-        driver = storage_class.provisioner
-        if driver in REPLACED_BY:
-            driver = REPLACED_BY[driver].name
+        replacing = REPLACED_BY.get(storage_class.provisioner)
+        driver = replacing.name if replacing is not None else storage_class.provisioner
         # No driver gives a volume such a name, so it is a volume apart from all others.
-        return CsiVolume(driver, f"(to be made for claim {claim.metadata.key})")
+        volume = CsiVolume(driver, f"(to be made for claim {claim.metadata.key})")
+        return ClaimedVolume(volume, is_in_tree=replacing is not None)
 
 
 def obstacle_to(template: PodTemplate, snapshot: Snapshot) -> str | None:
@@ -238,6 +271,26 @@ def obstacle_to(template: PodTemplate, snapshot: Snapshot) -> str | None:
         if key not in snapshot.claims:
             return NO_CLAIM.format(key)
     return None
+
+
+def _nodes_with_required_drivers(snapshot: Snapshot) -> dict[str, Bools]:
+    """By driver that pods must not miss: the nodes on which it is installed.
+
+    Every kubelet creates a CSINode. If there are none, we may not list them, and know nothing.
+    """
+    if not snapshot.csi_nodes:
+        return {}
+    installed = [
+        {driver.name for driver in snapshot.csi_nodes[name].spec.drivers}
+        if name in snapshot.csi_nodes
+        else set()
+        for name in snapshot.nodes.names
+    ]
+    return {
+        name: np.array([name in drivers for drivers in installed], bool)
+        for name, driver in snapshot.csi_drivers.items()
+        if driver.spec.prevent_pod_scheduling_if_missing
+    }
 
 
 def _limits_by_driver(snapshot: Snapshot) -> dict[str, Int64s]:

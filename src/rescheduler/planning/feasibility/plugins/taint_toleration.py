@@ -1,6 +1,6 @@
 """TaintToleration: a pod must tolerate every NoSchedule and NoExecute taint of its node.
 
-The comparison operators for tolerations (Gt, Lt) are off by default in Kubernetes 1.36; a
+The comparison operators for tolerations (Gt, Lt) are off by default in Kubernetes 1.37; a
 toleration that uses them tolerates nothing.
 """
 

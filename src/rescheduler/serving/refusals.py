@@ -7,9 +7,21 @@ from aiohttp import web
 class RequestRefused(Exception):
     """A request that is refused with an HTTP status and a reason."""
 
+    is_logged = False
+    """Whether its sender is at fault, so that whoever looks after both should know."""
+
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
         self.status = status
+
+
+class BadRequest(RequestRefused):
+    """A request that cannot be decoded; sending it again would not help."""
+
+    is_logged = True
+
+    def __init__(self, why: str) -> None:
+        super().__init__(web.HTTPBadRequest.status_code, why)
 
 
 def error_response(status: int, why: str) -> web.Response:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
-from rescheduler.extender.http.refusals import RequestRefused
+from rescheduler.serving.refusals import RequestRefused
 
 MIB = 1 << 20
 

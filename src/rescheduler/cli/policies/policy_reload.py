@@ -17,6 +17,10 @@ POLL_SECONDS = 2.0
 EMPTY = "it is empty, perhaps half-written; write {} for the defaults"
 
 
+def ignore(news: object) -> None:
+    """What a reload is followed by if nobody has to know."""
+
+
 class PolicyReloader:
     """Applies a policy when its file changes. An invalid policy is rejected, and logged once.
 
@@ -28,11 +32,15 @@ class PolicyReloader:
         self,
         loaded: LoadedPolicy,
         apply: Callable[[Policy], None],
-        on_rejected: Callable[[], None] | None = None,
+        on_accepted: Callable[[bytes], None] = ignore,
+        on_rejected: Callable[[str], None] = ignore,
     ) -> None:
+        """`on_accepted` is called with the content of the file, `on_rejected` with what is wrong
+        with it."""
         self._strategies = loaded.strategies
         self._file = loaded.file if loaded.file != STANDARD else None
         self._apply = apply
+        self._on_accepted = on_accepted
         self._on_rejected = on_rejected
         self._requested = asyncio.Event()
         self._last_seen = self._last_handled = self._content()
@@ -72,9 +80,9 @@ class PolicyReloader:
         except SettingsError as error:
             extra = {"error": str(error)}
             logger.error("Rejected an invalid policy and kept the old one", extra=extra)
-            if self._on_rejected is not None:
-                self._on_rejected()
+            self._on_rejected(str(error))
         else:
+            self._on_accepted(content)
             logger.info("Reloaded the policy", extra={"file": self._file})
 
     def _policy_in(self, file: str, content: bytes) -> Policy:

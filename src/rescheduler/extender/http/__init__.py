@@ -1,1 +1,0 @@
-"""What protects the HTTP server: limits on connections, requests and bodies, and its own thread."""
