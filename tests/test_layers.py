@@ -179,7 +179,7 @@ LAYERS_INSIDE: dict[str, list[set[str]]] = {
         {"manifests"},
         {"scheduler_objects"},
         {"controller_objects", "roles"},
-        {"certificate_objects", "monitoring", "people_rights", "pods"},
+        {"admission_policies", "certificate_objects", "monitoring", "people_rights", "pods"},
         {"options", "rights"},
         {"metadata"},
         {"policy_schema", "tree"},

@@ -33,6 +33,8 @@ MONITORING: dict[str, Any] = {
 NOT_LEFT_BEHIND = {"componentstatuses", "events", "events.events.k8s.io", "pods"}
 """Kinds that are not looked at: pods that were moved keep marks, and belong to others."""
 
+ADMISSION_POLICIES: dict[str, Any] = {"admissionPolicies.enabled": True}
+
 
 def leftovers(cluster: TestCluster) -> list[str]:
     """What an install could leave in a cluster, by kind and name."""

@@ -18,8 +18,8 @@ def local_scheduler(
 ) -> Iterator[LocalPod]:
     """kube-scheduler with the shipped configuration, while the block runs.
 
-    It reaches the extender at the port of the local controller, binds through it, and is its own
-    service account.
+    It reaches the extender at the port of the local controller, and schedules nothing
+    without it. It is its own service account.
     """
     pod = LocalPod(cluster, rendered, "rescheduler-scheduler", directory)
     pod.write_mounts()
@@ -32,7 +32,7 @@ def local_scheduler(
     (extender,) = configuration["extenders"]
     assert extender["urlPrefix"] == "https://rescheduler:443/extender"
     extender["urlPrefix"] = f"https://localhost:{controller.port}/extender"
-    extender["bindVerb"] = "bind"
+    extender["ignorable"] = False
     files = extender["tlsConfig"].values()
     paths = pod.arguments(files)
     extender["tlsConfig"] = dict(zip(extender["tlsConfig"], paths, strict=True))

@@ -80,8 +80,6 @@ def test_certificates_of_cert_manager_are_served_and_their_renewal_is_noticed(
         finally:
             controller.kill()
     events = controller.requests()
-    bound = [each for each in events if each.get("objectRef", {}).get("subresource") == "binding"]
-    assert [each["objectRef"]["name"] for each in bound] == ["scheduled"]
     assert refused(events) == []
     assert "secrets" not in {right.resource for right in granted(rendered)}
     assert leftovers(audited) == []

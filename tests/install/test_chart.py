@@ -41,6 +41,7 @@ INDEPENDENT = (
     "crds.keep",
     "monitoring.annotations",
     "serviceAccount.create",
+    "admissionPolicies.enabled",
     *MONITORING,
 )
 """Each of them adds objects that no other switch changes, so they are switched together."""
@@ -63,7 +64,12 @@ OTHER_VALUES: dict[str, Any] = {
     "scheduler.image.digest": "sha256:abc",
     "imagePullSecrets": [{"name": "pull"}],
     "replicas": 3,
-    "policy": {"cpuThreshold": 70.5, "enabledStrategies": ["NodeMaintenance"]},
+    "policy": {
+        "cpuThreshold": 70.5,
+        "enabledStrategies": ["NodeMaintenance"],
+        "excludedNamespaces": ["vault"],
+    },
+    "admissionPolicies.enabled": True,
     "nodeSelector": {"kubernetes.io/os": "linux"},
     "tolerations": [{"key": "infra", "operator": "Exists"}],
     "resources": {"limits": {"memory": "1Gi"}},

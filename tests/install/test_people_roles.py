@@ -21,10 +21,11 @@ from testcluster.applying import apply
 from testcluster.builders import deployment, node
 from testcluster.components import kubeconfig_text
 from testcluster.waiting import wait_until
+from tests.install.audit_log import Permission, refused, used
 from tests.install.features import POLICY
 from tests.install.installs import INSTALLS, leftovers
 from tests.install.local_pod import LocalPod, Rendered
-from tests.install.test_rights import DECISION, OWN_NAMESPACE, Permission, installed, used
+from tests.install.test_rights import OWN_NAMESPACE, installed
 from tests.migration.support import is_ready, node_of
 
 SHOP = "shop"
@@ -107,7 +108,7 @@ class Person:
 
     def refused(self) -> list[dict[str, Any]]:
         """The requests for which a right was missing."""
-        return [each for each in self.requests() if each["annotations"][DECISION] != "allow"]
+        return refused(self.requests())
 
     def unused(self) -> set[Permission]:
         """The rights that no request needed."""

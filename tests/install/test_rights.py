@@ -1,7 +1,8 @@
 """Each install has the rights that it uses, and uses the rights that it has.
 
-The controller runs as its own service account on a real API server, with the roles that are
-shipped, and does everything that it can do. The audit log says what it asked for.
+The controller runs as its own service account on a real API server, with the roles and the
+admission policies that are shipped, and does everything that it can do. The audit log says what it
+asked for, and what was refused.
 """
 
 import json
@@ -22,13 +23,14 @@ from testcluster import TestCluster
 from testcluster.waiting import wait_until
 from tests.install.audit_log import Permission, refused, used
 from tests.install.features import POLICY, Features
-from tests.install.installs import INSTALLS, leftovers
+from tests.install.installs import ADMISSION_POLICIES, INSTALLS, leftovers
 from tests.install.local_pod import LocalPod, Rendered
 from tests.install.local_scheduler import local_scheduler
 
 OWN_NAMESPACE = "rescheduler-system"
 IS_EXHAUSTIVE = os.environ.get("EXHAUSTIVE") == "1"
 """The full install has the same roles as the controller alone, and some more."""
+REFUSED_BY_POLICY = "validation.policy.admission.k8s.io/validation_failure"
 
 
 def granted(rendered: Rendered) -> set[Permission]:
@@ -69,7 +71,8 @@ def installed(cluster: TestCluster, rendered: Rendered) -> Iterator[None]:
 
 @pytest.mark.parametrize("install", INSTALLS if IS_EXHAUSTIVE else ["full", "read-only"])
 def test_rights_are_those_that_are_used(audited: TestCluster, install: str, tmp_path: Path) -> None:
-    rendered = Rendered(manifests({**INSTALLS[install], "policy": POLICY}, OWN_NAMESPACE))
+    options = INSTALLS[install] | ADMISSION_POLICIES | {"policy": POLICY}
+    rendered = Rendered(manifests(options, OWN_NAMESPACE))
     features = Features(audited)
     are_moved = install != "read-only"
     with features.workloads(are_moved=are_moved), installed(audited, rendered):
@@ -84,6 +87,7 @@ def test_rights_are_those_that_are_used(audited: TestCluster, install: str, tmp_
             controller.kill()
     events = controller.requests()
     assert refused(events) == []
+    assert [event for event in events if REFUSED_BY_POLICY in event["annotations"]] == []
     rights = [right for event in events if (found := used(event)) for right in found]
     assert granted(rendered) - {*rights} == set()
     assert leftovers(audited) == []
@@ -140,12 +144,6 @@ def use_scheduler(
         metrics = f"https://127.0.0.1:{scheduler.port}/metrics"
         assert answer_to(metrics, cluster.admin_token) == HTTPStatus.OK
         assert answer_to(metrics, "nobody's") == HTTPStatus.UNAUTHORIZED
-    bound = [
-        event["objectRef"]["name"]
-        for event in controller.requests()
-        if event.get("objectRef", {}).get("subresource") == "binding"
-    ]
-    assert bound == ["scheduled"]
     events = scheduler.requests()
     assert refused(events) == []
     assert "extension-apiserver-authentication" not in scheduler.log

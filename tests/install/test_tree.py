@@ -73,3 +73,7 @@ def test_the_same_field_behind_two_switches_is_refused() -> None:
     switches = {"big": "x", "small": "y"}
     with pytest.raises(AssertionError, match="appears twice"):
         written(tree, Expressions({}, switches, frozenset()))
+
+
+def test_a_text_of_several_lines_is_a_block() -> None:
+    assert dumped({"file": "a: 1\nb: 2\n"}) == "file: |\n  a: 1\n  b: 2\n"

@@ -183,9 +183,9 @@ def test_a_kubernetes_without_modules_is_refused_with_the_versions_that_there_ar
 
 
 def test_an_older_kubernetes_has_the_staging_modules_of_its_own_version() -> None:
-    for modules in [SOURCES / "go.mod", *SOURCES.glob("versions/*.mod")]:
-        number = kubernetes_version(modules).removeprefix("v1.")
-        lines = [line.split() for line in modules.read_text().splitlines() if "=>" in line]
+    for file in [SOURCES / "go.mod", *SOURCES.glob("versions/*.mod")]:
+        number = kubernetes_version(file).removeprefix("v1.")
+        lines = [line.split() for line in file.read_text().splitlines() if "=>" in line]
         assert len(lines) > 30
         assert {line[3] for line in lines} == {f"v0.{number}"}
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rescheduler.install.manifests import (
+    ADMISSION_FILE,
     DEFAULT_NAMESPACE,
     MONITORING_FILE,
     resolved_files,
@@ -36,9 +37,9 @@ kind: Kustomization
 namespace: {namespace}
 resources: [base]
 # A second kube-scheduler (name its image below), for pods with `schedulerName:
-# rescheduler-scheduler`; and objects for the Prometheus operator, and for a Grafana that collects
-# ConfigMaps:
-# components: [scheduler, monitoring]
+# rescheduler-scheduler`; objects for the Prometheus operator, and for a Grafana that collects
+# ConfigMaps; and policies that hold the account of the controller to what it has to write:
+# components: [scheduler, monitoring, admission-policies]
 images:
 - name: rescheduler
   newName: {missing}
@@ -60,19 +61,16 @@ replacements:
     options: {{delimiter: /, index: 1}}
 """
 
+COMPONENT = {"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component"}
+
 MISSING_IMAGE = "Set newName in kustomization.yaml to an image that your nodes can pull"
 """Instead of an image. kubectl shows it, and creates nothing."""
 
 SCHEDULER_FILE = "scheduler.yaml"
-SCHEDULER_COMPONENT = {
-    "apiVersion": "kustomize.config.k8s.io/v1alpha1",
-    "kind": "Component",
-    "resources": [SCHEDULER_FILE],
-}
+SCHEDULER_COMPONENT = {**COMPONENT, "resources": [SCHEDULER_FILE]}
 
 MONITORING_COMPONENT = {
-    "apiVersion": "kustomize.config.k8s.io/v1alpha1",
-    "kind": "Component",
+    **COMPONENT,
     "resources": ["operator.yaml"],
     "configMapGenerator": [
         {
@@ -115,6 +113,7 @@ def kustomize_files() -> dict[str, str]:
         **in_directory("base", base_files()),
         **in_directory("scheduler", scheduler_files()),
         **in_directory("monitoring", monitoring_files()),
+        **in_directory("admission-policies", admission_files()),
     }
 
 
@@ -158,4 +157,12 @@ def monitoring_files() -> dict[str, str]:
         "operator.yaml": written_files(chosen)[MONITORING_FILE],
         RULES_FILE: GENERATED + plain[RULES_FILE],
         DASHBOARD_FILE: plain[DASHBOARD_FILE],
+    }
+
+
+def admission_files() -> dict[str, str]:
+    """The optional component that holds our account to what it has to write."""
+    return {
+        "kustomization.yaml": GENERATED + dumped({**COMPONENT, "resources": ["policies.yaml"]}),
+        "policies.yaml": written_files({"admissionPolicies.enabled": True})[ADMISSION_FILE],
     }

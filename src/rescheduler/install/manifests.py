@@ -6,6 +6,7 @@ from typing import Any
 from rescheduler.install import certificate_objects as certificates
 from rescheduler.install import controller_objects as controller
 from rescheduler.install import scheduler_objects as scheduler
+from rescheduler.install.admission_policies import admission_policies
 from rescheduler.install.metadata import CONTROLLER, SCHEDULER
 from rescheduler.install.monitoring import monitoring_objects as monitoring
 from rescheduler.install.options import resolved_options, switches_of
@@ -20,6 +21,7 @@ NAMESPACE_FILE = "namespace.yaml"
 """Only for kubectl: Helm installs into a namespace that is there."""
 
 MONITORING_FILE = "monitoring.yaml"
+ADMISSION_FILE = "admission-policies.yaml"
 
 
 def when(switch: str, objects: Iterable[Tree]) -> list[Tree]:
@@ -58,6 +60,7 @@ def files() -> dict[str, list[Tree]]:
                 disruption_budget(SCHEDULER),
             ],
         ),
+        ADMISSION_FILE: when("admissionPolicies", admission_policies()),
         MONITORING_FILE: [
             *when("podMonitor", [monitoring.pod_monitor()]),
             *when("alerts", [monitoring.prometheus_rule()]),

@@ -12,7 +12,7 @@ from rescheduler.errors import SettingsError
 from rescheduler.install.metadata import COMPONENT_LABEL, CONTROLLER, SCHEDULER, labels
 from rescheduler.install.policy_schema import policy_schema
 from rescheduler.install.tree import Expressions
-from rescheduler.labels import HOSTNAME
+from rescheduler.labels import HANDOFF, HOSTNAME
 from rescheduler.settings import Policy, StrategyName
 
 PROJECT_VERSION = version("kube-rescheduler")
@@ -25,6 +25,15 @@ VERSION_OF_CLUSTER = "VERSION-OF-YOUR-CLUSTER"
 """The tag of kube-scheduler where the version of the cluster is not known."""
 
 SERVICE_ENDS = (".svc", ".svc.cluster.local")
+
+OWN_REQUESTS = (
+    "request.userInfo.username.startsWith('system:serviceaccount:') "
+    "&& request.userInfo.username.endsWith(':{}')"
+)
+"""CEL, with the name of our account: of which namespace, a kustomization may still change."""
+
+NODE_LEASES = "kube-node-lease"
+"""A namespace without pods: a list of namespaces that a policy is about may not be empty."""
 
 METRICS_PATH = "/metrics"
 SCRAPE_ANNOTATIONS = {
@@ -79,6 +88,7 @@ class InstallOption:
         return self.schema["type"] in ("object", "array")
 
 
+EXCLUDED_NAMESPACES = ["kube-system", "kube-public"]
 DEFAULT_POLICY: dict[str, Any] = {
     "reschedulingInterval": "30s",
     "enabledStrategies": [
@@ -88,7 +98,7 @@ DEFAULT_POLICY: dict[str, Any] = {
     "memoryThreshold": 80.0,
     "imbalanceThreshold": 20.0,
     "maxReschedulePods": 10,
-    "excludedNamespaces": ["kube-system", "kube-public"],
+    "excludedNamespaces": EXCLUDED_NAMESPACES,
     "excludedPodSelector": "",
 }
 
@@ -258,7 +268,13 @@ OPTIONS = (
         "The same for the second scheduler's pods.",
     ),
     InstallOption("podLabels", {}, MAPPING, "More labels of the pods."),
-    InstallOption("podAnnotations", {}, MAPPING, "More annotations of the pods."),
+    InstallOption(
+        "podAnnotations",
+        {HANDOFF: "never"},
+        MAPPING,
+        "Annotations of the pods. Those of this one are evicted where others are handed over, so "
+        "the controller creates no pod in its own namespace, and a policy can forbid it.",
+    ),
     InstallOption("deploymentLabels", {}, MAPPING, "More labels of the Deployments."),
     InstallOption("deploymentAnnotations", {}, MAPPING, "More annotations of the Deployments."),
     InstallOption(
@@ -327,6 +343,15 @@ OPTIONS = (
         OBJECTS,
         "What else the controller may reach, as egress rules of a NetworkPolicy: for example a "
         "collector of traces.",
+    ),
+    InstallOption(
+        "admissionPolicies.enabled",
+        False,
+        BOOLEAN,
+        "Install ValidatingAdmissionPolicies (Kubernetes 1.30) that let the account of the "
+        "controller write only what it has to. Pods in the namespaces of policy.excludedNamespaces "
+        "then stay whoever asks for a move, and privileged pods cannot be handed over; "
+        "docs/security.md says what is stopped.",
     ),
     InstallOption(
         "monitoring.annotations",
@@ -420,6 +445,11 @@ def resolved_options(chosen: Mapping[str, Any], namespace: str) -> dict[str, Any
         "namespace": namespace,
         "priorityClassName": options["priorityClass.name"]
         or f"{CONTROLLER}-{options['priorityClass.value']}",
+        "ownRequests": OWN_REQUESTS.format(options["serviceAccount.name"]),
+        "closedNamespaces": [
+            *(options["policy"].get("excludedNamespaces", EXCLUDED_NAMESPACES) or ()),
+            NODE_LEASES,
+        ],
         "serviceNames": [CONTROLLER, *(f"{CONTROLLER}.{namespace}{end}" for end in SERVICE_ENDS)],
         "certificateKey": f"{namespace}/{CONTROLLER}",
         "readinessPort": SERVING if serves else MONITORING,
@@ -463,6 +493,7 @@ def switches_of(options: Mapping[str, Any]) -> set[str]:
         "networkPolicy": options["networkPolicy.enabled"],
         "serviceAccount": options["serviceAccount.create"],
         "priorityClass": not options["priorityClass.name"],
+        "admissionPolicies": moves and options["admissionPolicies.enabled"],
         "podMonitor": options["monitoring.podMonitor"],
         "alerts": options["monitoring.alerts"],
         "dashboard": options["monitoring.dashboard"],
@@ -525,6 +556,9 @@ EXPRESSIONS = Expressions(
             '(regexFind "^v[0-9]+[.][0-9]+[.][0-9]+" .Capabilities.KubeVersion.Version)',
         ),
         "namespace": ".Release.Namespace",
+        "ownRequests": f'printf "{OWN_REQUESTS.format("%s")}" .Values.serviceAccount.name | quote',
+        "closedNamespaces": f"append (.Values.policy.excludedNamespaces | default list) "
+        f'"{NODE_LEASES}"',
         "serviceNames": f"list {' '.join(_SERVICE_NAMES)}",
         "certificateKey": f'printf "%s/{CONTROLLER}" .Release.Namespace',
         "readinessPort": f'ternary "{SERVING}" "{MONITORING}" ({_EXTENDER})',
@@ -550,6 +584,7 @@ EXPRESSIONS = Expressions(
         "networkPolicy": ".Values.networkPolicy.enabled",
         "serviceAccount": ".Values.serviceAccount.create",
         "priorityClass": "not .Values.priorityClass.name",
+        "admissionPolicies": "and .Values.admissionPolicies.enabled (not .Values.dryRun)",
         "podMonitor": ".Values.monitoring.podMonitor",
         "alerts": ".Values.monitoring.alerts",
         "dashboard": ".Values.monitoring.dashboard",
@@ -561,6 +596,7 @@ EXPRESSIONS = Expressions(
             "alertRules",
             "apiServerPorts",
             "apiServerPeers",
+            "closedNamespaces",
             "monitoringLabels",
             f"{CONTROLLER}.podAnnotations",
             *_COMPONENT_EXPRESSIONS,

@@ -159,12 +159,6 @@ EXTENDING = RoleDefinition(
             "the replacement of an evicted pod is marked, and a pod that had been refused, so that "
             "kube-scheduler tries it again",
         ),
-        right(
-            kinds.POD,
-            ("create",),
-            "pods are bound for kube-scheduler, if it is configured with bindVerb",
-            sub="binding",
-        ),
         Right("", ("events",), ("create",), "a pod that overloads its node gets an Event"),
         right(
             WEBHOOK_CONFIGURATION,

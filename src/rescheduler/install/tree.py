@@ -148,6 +148,8 @@ def _represented_list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.Sequenc
     return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=is_short)
 
 
+# The first is for texts, the second for what derives from them.
+_Dumper.add_representer(str, _represented_text)
 _Dumper.add_multi_representer(str, _represented_text)
 _Dumper.add_representer(list, _represented_list)
 

@@ -58,6 +58,14 @@ def manifests(
             "installed, and a dashboard for Grafana.",
         ),
     ] = False,
+    admission_policies: Annotated[
+        bool,
+        typer.Option(
+            "--admission-policies",
+            help="Add policies that let the account of the controller write only what it has to. "
+            "They need Kubernetes 1.30.",
+        ),
+    ] = False,
     kustomize: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write a kustomization to this directory instead."),
@@ -93,6 +101,7 @@ def manifests(
         if not options["image.repository"]:
             raise SettingsError(missing_image("--image", CONTROLLER))
         options["certManager.enabled"] = cert_manager
+        options["admissionPolicies.enabled"] = admission_policies
         for part in ("podMonitor", "alerts", "dashboard"):
             options[f"monitoring.{part}"] = monitoring
         objects = resolved_files(options, namespace).values()

@@ -6,7 +6,6 @@ file for each score plugin of kube-scheduler 1.37, with its integer arithmetic.
 Nothing here talks to a server: `controllers.scheduler_loop` binds the pods.
 
 Not here: ImageLocality (our model has no images; it matters only where nodes list theirs), the
-scores of VolumeBinding and DynamicResources (for pods whose volumes are still to be created, and for
-pods with resource claims), preemption,
-and pods with ephemeral volumes, which stay pending.
+scores of VolumeBinding and DynamicResources (for pods whose volumes are still to be created, and
+for pods with resource claims), preemption, and pods with ephemeral volumes, which stay pending.
 """
