@@ -43,7 +43,7 @@ ASKING = RoleDefinition(
     [
         Right("coordination.k8s.io", ("leases",), ("get",), "who leads", names=(LEASE_NAME,)),
         right(kinds.POD, ("get", "list"), "the port of the leader's pod, or of any other"),
-        right(kinds.POD, ("get",), "its status, through the API server", sub="proxy"),
+        right(kinds.POD, ("get", "create"), "its status, at a forwarded port", sub="portforward"),
     ],
     is_namespaced=True,
 )
