@@ -33,7 +33,6 @@ NOT_RUN = {
     "make bench ONLY=traffic": "it takes many minutes",
     "make bench ONLY=install": "it takes many minutes",
     "make image": IMAGE,
-    "make image ARCH=arm64": IMAGE,
     "kind create cluster --config deploy/examples/kind.yaml": NO_KIND,
     "kind load docker-image rescheduler:0.1.0": NO_KIND,
     "kubectl -n rescheduler logs deployment/rescheduler": NO_LOGS,
