@@ -6,10 +6,12 @@ from urllib.parse import unquote
 
 import pytest
 
+from rescheduler.labels import PLACING_GATE
 from rescheduler.migration.memory.move_record import MOVE_RECORD
 from rescheduler.migration.memory.move_record_crd import ALL_CRDS
 from rescheduler.migration.migration_object import MIGRATION
 from rescheduler.migration.services.endpoint_slices import ENDPOINT_SLICE
+from rescheduler.migration.state_machine.eviction import budget_name
 from rescheduler.model.kinds import KINDS, SERVICE
 from testcluster import TestCluster
 from testcluster.applying import apply
@@ -110,9 +112,12 @@ async def test_hostile_annotations_are_never_requested_and_such_leftovers_are_cl
     for number, hostile in enumerate(HOSTILE):
         apply(tenant.cluster, leftover(f"migration-{number}", {NAME: hostile}))
         notes = {ORIGINAL: "u", f"{ORIGINAL}-name": hostile, NAME: hostile}
-        apply(tenant.cluster, leftover(f"original-{number}", notes))
-        temporary = budget(f"tenant/budget-{number}", max_unavailable=1, selector={"app": "x"})
-        temporary["metadata"]["labels"] = {ID: "any"}
+        created = leftover(f"original-{number}", notes)
+        created["spec"]["schedulingGates"] = [{"name": PLACING_GATE}]
+        apply(tenant.cluster, created)
+        uid = f"any-{number}"
+        temporary = budget(f"tenant/{budget_name(uid)}", max_unavailable=1, selector={"app": "x"})
+        temporary["metadata"]["labels"] = {ID: uid}
         temporary["metadata"]["annotations"] = {NAME: hostile}
         apply(tenant.cluster, temporary)
     async with controller_on(tenant.cluster):
@@ -126,7 +131,8 @@ async def test_hostile_annotations_are_never_requested_and_such_leftovers_are_cl
         for n in range(count)
     }
     own |= {
-        f"/apis/policy/v1/namespaces/tenant/poddisruptionbudgets/budget-{n}" for n in range(count)
+        f"/apis/policy/v1/namespaces/tenant/poddisruptionbudgets/{budget_name(f'any-{n}')}"
+        for n in range(count)
     }
     found = reads(tenant.cluster)
     assert set(found) == own

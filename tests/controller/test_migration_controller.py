@@ -5,6 +5,8 @@ import asyncio
 import msgspec
 
 from rescheduler.controller.change_handlers import WorkItem
+from rescheduler.labels import PLACING_GATE
+from rescheduler.migration.state_machine.eviction import budget_name
 from rescheduler.settings import Limit
 from testcluster.applying import apply
 from testcluster.builders import budget
@@ -66,7 +68,10 @@ async def test_no_more_are_in_flight_than_allowed(sandbox: Sandbox) -> None:
     pods = sandbox.deploy("web", 6)
     (target,) = sandbox.add_nodes("b")
     options = msgspec.structs.replace(
-        QUICK_OPTIONS, max_in_flight=2, max_per_workload=Limit("100%")
+        QUICK_OPTIONS,
+        max_in_flight=2,
+        max_per_namespace=Limit("100%"),
+        max_per_workload=Limit("100%"),
     )
     in_flight: set[str] = set()
     most = 0
@@ -139,7 +144,8 @@ async def test_leftovers_of_any_age_are_cleaned_up_and_nothing_else_is_changed(
     annotate(sandbox, users, {COST: "-2147483647"})
     orphan = unadopted(sandbox, pods[0])
     apply(sandbox.cluster, orphan)
-    temporary = budget(f"{sandbox.namespace}/temporary", max_unavailable=1, selector={"app": "x"})
+    name = budget_name("long-gone")
+    temporary = budget(f"{sandbox.namespace}/{name}", max_unavailable=1, selector={"app": "x"})
     temporary["metadata"]["labels"] = {ID: "long-gone"}
     apply(sandbox.cluster, temporary, budget(f"{sandbox.namespace}/users", max_unavailable=1))
     async with controller_on(sandbox.cluster):
@@ -185,7 +191,12 @@ def unadopted(sandbox: Sandbox, like: JsonObject) -> JsonObject:
                 "scheduler.alpha.kubernetes.io/original-pod": like["metadata"]["uid"],
             },
         },
-        "spec": {"containers": [{"name": "app", "image": "x"}], **sandbox.here()},
+        "spec": {
+            "containers": [{"name": "app", "image": "x"}],
+            # Nobody can add one to a pod that exists.
+            "schedulingGates": [{"name": PLACING_GATE}],
+            **sandbox.here(),
+        },
     }
 
 

@@ -269,6 +269,7 @@ def account_without(sandbox: Sandbox, resource: str) -> Iterator[str]:
             "storage.k8s.io",
             "scheduling.k8s.io",
             "rescheduler.dev",
+            "networking.k8s.io",
         )
     }
     rules = [
