@@ -375,7 +375,7 @@ class Generator:
             "volume wished for": 0.6,
             "volume wished for, waiting": 0.6,
             "at once": 0.4,
-            "without class": 0.4,
+            "without class": 0.8,
             "class missing": 0.4,
             "class without mode": 0.4,
         }
