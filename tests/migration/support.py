@@ -305,7 +305,12 @@ def set_ready(sandbox: Sandbox, name: str, status: str) -> None:
 
 
 def set_running(sandbox: Sandbox, pod: JsonObject) -> None:
-    """What a kubelet would write about a pod of a node that nobody plays."""
-    path = sandbox.path("pods", pod["metadata"]["name"])
-    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-    sandbox.outside.patch(f"{path}/status", {"status": status})
+    """What a kubelet would write about a pod of a node that nobody plays.
+
+    It keeps the conditions of others.
+    """
+    name = pod["metadata"]["name"]
+    found = sandbox.pod(name) or {"status": {}}
+    others = [each for each in found["status"].get("conditions", []) if each["type"] != "Ready"]
+    status = {"phase": "Running", "conditions": [*others, {"type": "Ready", "status": "True"}]}
+    sandbox.outside.patch(f"{sandbox.path('pods', name)}/status", {"status": status})
