@@ -1,10 +1,14 @@
 """Follows the pods of an installation from the first to the last."""
 
 import threading
+import time
 
 from testcluster import TestCluster
 from testcluster.client import JsonObject
 from testcluster.namespace_watch import READ_SECONDS, NamespaceWatch
+
+NO_WATCHER = "failed to create fsnotify watcher"
+"""What the kubelet answers instead of a log. Other clusters on this machine have all instances."""
 
 
 class PodWatch(NamespaceWatch):
@@ -48,8 +52,14 @@ class PodWatch(NamespaceWatch):
             threading.Thread(target=self._read_log, args=arguments, daemon=True).start()
 
     def _read_log(self, name: str, lines: list[str]) -> None:
-        connection = self._client.connect()
-        connection.timeout = READ_SECONDS
-        headers = {"Authorization": f"Bearer {self._client.token}"}
-        connection.request("GET", f"{self._path}/{name}/log?follow=true", headers=headers)
-        lines += (line.decode().rstrip() for line in connection.getresponse())
+        """Follow a log; begin anew for as long as the kubelet finds no inotify instance for it."""
+        while True:
+            connection = self._client.connect()
+            connection.timeout = READ_SECONDS
+            headers = {"Authorization": f"Bearer {self._client.token}"}
+            connection.request("GET", f"{self._path}/{name}/log?follow=true", headers=headers)
+            lines += (line.decode().rstrip() for line in connection.getresponse())
+            if not (lines and lines[-1].startswith(NO_WATCHER)):
+                return
+            lines.clear()
+            time.sleep(1)
