@@ -5,13 +5,17 @@ from collections import Counter
 import pytest
 from aiohttp import web
 
+from rescheduler.kube.server_features import ServerVersion
 from rescheduler.migration import observer
 from testcluster.applying import apply
+from testcluster.build import servers_program
 from testcluster.builders import budget
 from tests.kube.faultproxy import FaultProxy, is_list, is_watch, is_write
 from tests.migration.support import Sandbox, controller_on, node_of, other_node
 
 MOST_WRITES, MOST_READS = 13, 16
+# Before 1.35 we remove the nomination from the bound pod, again if its kubelet writes meanwhile.
+WRITES_OF_OLD_SERVERS = 2
 
 
 class Calls(Counter[str]):
@@ -50,7 +54,10 @@ async def test_a_handoff_takes_at_most_thirteen_writes_and_few_reads(sandbox: Sa
         name = sandbox.migrate(pods[0], other_node(sandbox, pods[0]))
         (status,) = await sandbox.finished(name)
     assert status["outcome"] == "Landed"
-    assert calls["writes"] <= MOST_WRITES, calls
+    version = ServerVersion.parse(servers_program().version)
+    assert version is not None
+    more = WRITES_OF_OLD_SERVERS if version < (1, 35) else 0
+    assert calls["writes"] <= MOST_WRITES + more, calls
     assert calls["reads"] <= MOST_READS, calls
 
 
